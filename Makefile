@@ -1,0 +1,46 @@
+# Needs Python 3.11 or newer and make; every target makes its own environment in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+SOURCES := pyproject.toml constraints.txt
+
+.PHONY: help demo test lint bench docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo   fit on the embedded recordings and print the table"
+	@echo "make test   all tests"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  ratios against peers and the limit of the machine"
+	@echo "make docs   the pages in docs/ as HTML"
+
+$(VENV)/.base: $(SOURCES)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tensorcontrast needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.%: $(VENV)/.base
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[$*]'
+	touch $@
+
+demo: $(VENV)/.data
+	$(BIN)/python -m tensorcontrast.demo
+
+test: $(VENV)/.data $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.data $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.data $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build .mypy_cache .pytest_cache .ruff_cache build dist
