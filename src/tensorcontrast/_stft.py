@@ -1,0 +1,167 @@
+"""Short-time Fourier transform of many signals at once: frames, blocks and threads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+import scipy.fft
+
+from tensorcontrast._signals import check_finite
+from tensorcontrast.errors import InvalidInputError
+
+REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
+"""What a tensor can hold of the short-time Fourier transform."""
+
+_BLOCK = 1 << 19
+"""Complex values of one block of work: it stays in the cache, and bounds the memory."""
+
+
+def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
+    """Choose n_fft and hop for tensors of moderate size.
+
+    A frame lasts about 1.28 s (128 samples where fs is not known), has a power of two of 32 to 256
+    samples and at most half of the window. The hop is an eighth of a frame where that gives up to
+    16 frames, else a quarter for up to 32, else a half; beyond 128 frames, frames get longer, up
+    to 1024 samples. Frames always overlap by half at least.
+
+    Parameters
+    ----------
+    n_times : int
+        Samples of a window, at least 2.
+    fs : float or None, default=None
+        Sampling rate in Hz.
+
+    Returns
+    -------
+    tuple of int
+        n_fft and hop.
+
+    Examples
+    --------
+    >>> automatic_frames(128, 50), automatic_frames(1000, 100), automatic_frames(5000, 500)
+    ((64, 8), (128, 32), (256, 128))
+    """
+    if n_times < 2:
+        raise InvalidInputError(
+            f"signals of {n_times} samples have no spectrum; use windows of at least 2 samples"
+        )
+    wanted = 128 if fs is None else 2 ** round(np.log2(np.clip(1.28 * fs, 32, 256)))
+    longest = 2 ** int(np.log2(n_times if n_times < 16 else n_times // 2))
+    n_fft = min(wanted, longest)
+    while n_fft < min(1024, longest) and n_frames(n_times, n_fft, n_fft // 2) > 128:
+        n_fft *= 2
+    for parts, most in ((8, 16), (4, 32)):
+        hop = max(1, n_fft // parts)
+        if n_frames(n_times, n_fft, hop) <= most:
+            return n_fft, hop
+    return n_fft, n_fft // 2
+
+
+def n_frames(n_times: int, n_fft: int, hop: int) -> int:
+    """Count the whole frames in a window: nothing is padded."""
+    return (n_times - n_fft) // hop + 1
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All that turns a block of signals into a block of tensors."""
+
+    n_fft: int
+    hop: int
+    window: np.ndarray | None  # None = rectangular
+    representation: str
+    norm: str
+    floor: float
+    mean_row: bool
+    dtype: np.dtype[Any]
+
+    def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
+        """Channels, frequencies and frames of a tensor."""
+        parts = 2 if self.representation in ("log-real-imag", "complex") else 1
+        rows = self.n_fft // 2 + 1 + self.mean_row
+        return parts * n_channels, rows, n_frames(n_times, self.n_fft, self.hop)
+
+    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the tensors of a block of signals to ``out``."""
+        # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
+        c, f = X.shape[1], self.n_fft // 2 + 1
+        X = X.astype(self.dtype, copy=False)
+        frames = np.lib.stride_tricks.sliding_window_view(X, self.n_fft, axis=2)[:, :, :: self.hop]
+        frames = frames.swapaxes(2, 3)  # n, c, n_fft, t
+        if self.window is not None:
+            frames = frames * self.window[:, None]
+        Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
+        if self.representation in ("log-real-imag", "complex"):
+            for part, values in ((out[:, :c, :f], Z.real), (out[:, c:, :f], Z.imag)):
+                if self.representation == "complex":
+                    part[...] = values
+                else:
+                    np.abs(values, out=part)
+                    self._log(part)
+        else:
+            part = out[:, :, :f]
+            np.abs(Z, out=part)
+            if self.representation == "sqrt-magnitude":
+                np.sqrt(part, out=part)
+            elif self.representation == "log-magnitude":
+                self._log(part)
+        if self.mean_row:
+            out[:, :c, f] = self._signed(Z[:, :, 0].real)
+            out[:, c:, f] = 0
+
+    def _log(self, values: np.ndarray) -> None:
+        values += self.dtype.type(self.floor)
+        np.log(values, out=values)
+
+    def _signed(self, total: np.ndarray) -> np.ndarray:
+        """Law of the representation, made odd: f(s) = sign(s)·(g(|s|) − g(0))."""
+        if self.representation == "magnitude":
+            return total
+        if self.representation == "sqrt-magnitude":
+            return np.asarray(np.copysign(np.sqrt(np.abs(total)), total))
+        return np.asarray(np.copysign(np.log1p(np.abs(total) / self.floor), total))
+
+
+def compute_tensors(
+    X: np.ndarray, frames: Frames, *, first: int = 0, n_jobs: int | None = None
+) -> np.ndarray:
+    """Turn signals into tensors, block by block in threads.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_channels, n_times)
+        Signals.
+    frames : Frames
+        How.
+    first : int, default=0
+        Number of the first sample, for messages.
+    n_jobs : int or None, default=None
+        Threads; None is one for each usable processor, −1 is all.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_channels', n_frequencies, n_frames)
+        Tensors; they do not depend on the number of threads.
+    """
+    check_finite(X, first)
+    shape = frames.shape(X.shape[1], X.shape[2])
+    out = np.empty((len(X), *shape), frames.dtype)
+    step = max(1, _BLOCK // (X.shape[1] * shape[1] * shape[2]))
+    starts = range(0, len(X), step)
+
+    def work(start: int) -> None:
+        frames.fill(X[start : start + step], out[start : start + step])
+
+    threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    if min(threads, len(starts)) <= 1:
+        for start in starts:
+            work(start)
+    else:
+        with ThreadPoolExecutor(min(threads, len(starts))) as pool:
+            for _ in pool.map(work, starts):  # reading the results raises what a thread raised
+                pass
+    return out

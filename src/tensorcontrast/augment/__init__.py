@@ -1,0 +1,26 @@
+"""Class-preserving views of signals: seeded, pure functions of arrays [n, channel, time].
+
+Each augmentation is called as ``aug(X, rng)`` and returns a new array of the same shape and dtype.
+"""
+
+from tensorcontrast.augment._base import Augmentation, from_config
+from tensorcontrast.augment.combine import Compose, OneOf
+from tensorcontrast.augment.presets import gentle, paper
+from tensorcontrast.augment.rotate import Rotate3D, find_triples
+from tensorcontrast.augment.signal import BandPass, Jitter, Mask, Scale, TimeShift
+
+__all__ = [
+    "Augmentation",
+    "BandPass",
+    "Compose",
+    "Jitter",
+    "Mask",
+    "OneOf",
+    "Rotate3D",
+    "Scale",
+    "TimeShift",
+    "find_triples",
+    "from_config",
+    "gentle",
+    "paper",
+]

@@ -1,0 +1,107 @@
+"""Ready-made augmentations: those of the paper, and gentle ones for any signal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorcontrast.augment._base import is_number, require
+from tensorcontrast.augment.combine import Compose
+from tensorcontrast.augment.rotate import Rotate3D
+from tensorcontrast.augment.signal import BandPass, Jitter, Scale, TimeShift
+
+HAR_CHANNELS = tuple(
+    f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"
+)
+"""Channels of UCI HAR in their usual order."""
+
+# Half-width of the uniform noise as a fraction of the range, sampling rate and bands (Hz), as in
+# the public code of ATD, which the paper follows.
+_PAPER: dict[str, tuple[float, float, tuple[tuple[float, float], ...]]] = {
+    "har": (0.002, 50.0, ((1e-6, 20.0), (5.0, 24.5))),
+    "sleep-edf": (0.05, 100.0, ((1.0, 30.0), (10.0, 49.0))),
+    "ptb-xl": (0.001, 500.0, ((1e-3, 30.0), (10.0, 50.0))),
+}
+
+
+def paper(
+    dataset: str, *, fs: float | None = None, channels: Sequence[str] | None = None
+) -> Compose:
+    """Augmentations of the paper, in its order: jitter, band-pass and, for HAR, rotation.
+
+    The paper names the steps and the order of the filter; levels, bands and the angle of 45° are
+    those of the public code of ATD, whose set-up it follows. Unlike that code, which draws a band
+    for each channel and a rotation for each sensor, the channels of a sample share their band and
+    the sensors of the one device turn together. The band from 5 Hz on removes the direction of
+    gravity, which tells sitting from standing and lying.
+
+    Parameters
+    ----------
+    dataset : {"har", "sleep-edf", "ptb-xl"}
+        Which data.
+    fs : float or None, default=None
+        Sampling rate in Hz where it is not that of the original (50, 100 or 500 Hz); an upper
+        edge above 0.49 fs is moved there.
+    channels : sequence of str or None, default=None
+        Channel names where they are not the nine of HAR in their usual order; for HAR only.
+
+    Returns
+    -------
+    Compose
+        The steps in sequence.
+
+    Examples
+    --------
+    >>> from tensorcontrast import augment
+    >>> [type(step).__name__ for step in augment.paper("har").steps]
+    ['Jitter', 'BandPass', 'Rotate3D']
+    """
+    require(
+        dataset in _PAPER, f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}"
+    )
+    width, rate, bands = _PAPER[dataset]
+    if fs is not None:
+        require(is_number(fs) and fs > 0, f"fs is {fs!r}; give the sampling rate in Hz")
+        rate = float(fs)
+        bands = tuple((low, min(high, 0.49 * rate)) for low, high in bands)
+    jitter = Jitter(width / 3**0.5, kind="random", relative="range", distribution="uniform")
+    steps = (jitter, BandPass(rate, bands))
+    if dataset != "har":
+        return Compose(steps)
+    names = HAR_CHANNELS if channels is None else tuple(map(str, channels))
+    return Compose((*steps, Rotate3D(names, max_angle=45.0)))
+
+
+def gentle(
+    *,
+    fs: float | None = None,
+    channels: Sequence[str] | None = None,
+    n_times: int | None = None,
+) -> Compose:
+    """Small changes that hardly any class depends on, for any signal.
+
+    Noise of 5 % of a channel's standard deviation, amplitude ±10 %, circular shift of up to 1/16
+    of the window (±8 of 128 samples).
+
+    Parameters
+    ----------
+    fs, channels : optional
+        Accepted so that all presets can be called alike; these changes do not depend on them.
+    n_times : int or None, default=None
+        Samples of a window; None takes the shift from the signals that come.
+
+    Returns
+    -------
+    Compose
+        The steps in sequence.
+
+    Examples
+    --------
+    >>> from tensorcontrast import augment
+    >>> augment.gentle(n_times=128).steps[2].max_shift
+    8
+    """
+    shift = TimeShift()
+    if n_times is not None:
+        require(is_number(n_times, 1), f"n_times is {n_times!r}; give the samples of a window")
+        shift = TimeShift(round(n_times / 16))
+    return Compose((Jitter(0.05), Scale(0.1), shift))

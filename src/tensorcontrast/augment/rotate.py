@@ -1,0 +1,181 @@
+"""Rotation of x-y-z triples, as when a device is worn another way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorcontrast.augment._base import Augmentation, is_number, register, require
+from tensorcontrast.errors import InvalidInputError
+
+_PATTERNS = (
+    re.compile(r"(?<![a-z0-9])([xyz])(?![a-z])", re.IGNORECASE),  # acc_x, x-acc, X1, acc (y)
+    re.compile(r"(?<=[a-z0-9])([XYZ])(?![a-zA-Z])"),  # accX, GyroY1
+    re.compile(r"(?<=[a-z])([xyz])$"),  # ax, accx
+)
+
+
+def find_triples(channels: Iterable[str]) -> tuple[tuple[int, int, int], ...]:
+    """Find the x-y-z triples among channel names.
+
+    Names belong together where they differ in the axis letter only: ``acc_x acc_y acc_z``,
+    ``body_gyro_x …``, ``accX …``, ``x1 y1 z1``. Names without partners are left out.
+
+    Parameters
+    ----------
+    channels : iterable of str
+        Channel names in the order of the channels.
+
+    Returns
+    -------
+    tuple of (int, int, int)
+        Channel numbers of x, y and z, in the order of their first channel.
+
+    Examples
+    --------
+    >>> from tensorcontrast.augment import find_triples
+    >>> find_triples(["acc_x", "acc_y", "acc_z", "heart rate"])
+    ((0, 1, 2),)
+    """
+    names = tuple(channels)
+    groups: dict[str, dict[str, int]] = {}
+    for number, name in enumerate(names):
+        require(isinstance(name, str), f"channel {number} is named {name!r}; names are strings")
+        found = next((match for p in _PATTERNS if (match := p.search(name))), None)
+        if found is None:
+            continue
+        key = f"{name[: found.start()]}*{name[found.end() :]}".lower()
+        axes = groups.setdefault(key, {})
+        axis = found.group(1).lower()
+        if axis in axes:
+            raise InvalidInputError(
+                f"channels {axes[axis]} and {number} are both named {name!r} or alike; "
+                "give each channel its own name, or the triples by number"
+            )
+        axes[axis] = number
+    complete = [(axes["x"], axes["y"], axes["z"]) for axes in groups.values() if len(axes) == 3]
+    return tuple(sorted(complete, key=min))
+
+
+@register
+@dataclass(frozen=True)
+class Rotate3D(Augmentation):
+    """Rotate x-y-z triples by a random angle about a random axis.
+
+    The axis is uniform on the sphere, the angle uniform from −max_angle to max_angle. Channels
+    outside the triples stay as they are.
+
+    Parameters
+    ----------
+    channels : tuple of str or None, default=None
+        Channel names; those that differ in x, y, z only make a triple (see `find_triples`).
+    max_angle : float, default=45.0
+        Largest angle in degrees, up to 180.
+    separate : bool, default=False
+        False turns all triples of a sample together, as sensors of one device do; True draws a
+        rotation for each.
+    triples : tuple of (int, int, int) or None, default=None
+        Channel numbers of x, y, z; instead of ``channels`` where names do not tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Rotate3D
+    >>> turned = Rotate3D(("acc_x", "acc_y", "acc_z"))(np.ones((1, 3, 2)), 0)
+    >>> np.linalg.norm(turned, axis=1).round(6)
+    array([[1.732051, 1.732051]])
+    """
+
+    channels: tuple[str, ...] | None = None
+    max_angle: float = 45.0
+    separate: bool = False
+    triples: tuple[tuple[int, int, int], ...] | None = None
+
+    def _check_fields(self) -> None:
+        require(
+            is_number(self.max_angle, 0, 180),
+            f"Rotate3D max_angle is {self.max_angle!r}; use degrees from 0 to 180",
+        )
+        require(
+            self.channels is not None or self.triples is not None,
+            "Rotate3D has neither channels nor triples; give the channel names, or the channel "
+            "numbers of x, y and z",
+        )
+        require(
+            self.channels is None or isinstance(self.channels, tuple),
+            f"Rotate3D channels is {self.channels!r}; use a list of names",
+        )
+        triples = self._triples()
+        require(
+            isinstance(triples, tuple)
+            and all(isinstance(three, tuple) and len(three) == 3 for three in triples)
+            and all(isinstance(i, int) and i >= 0 for three in triples for i in three),
+            f"Rotate3D triples is {triples!r}; use channel numbers such as ((0, 1, 2), (3, 4, 5))",
+        )
+        require(
+            len(triples) > 0,
+            f"no x-y-z triple among the channels {', '.join(self.channels or ())}; name them like "
+            "acc_x, acc_y, acc_z, or give triples",
+        )
+        flat = [i for three in triples for i in three]
+        require(
+            len(set(flat)) == len(flat),
+            f"Rotate3D triples {triples!r} use a channel twice; each belongs to one triple",
+        )
+
+    def _triples(self) -> tuple[tuple[int, int, int], ...]:
+        return self.triples if self.triples is not None else find_triples(self.channels or ())
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            self.channels is None or len(self.channels) == n_channels,
+            f"Rotate3D knows {len(self.channels or ())} channel names, X has {n_channels} "
+            "channels; give the names of these channels",
+        )
+        largest = max(max(three) for three in self._triples())
+        require(
+            largest < n_channels,
+            f"Rotate3D turns channel {largest}, X has {n_channels} channels (0 to "
+            f"{n_channels - 1}); give the triples of these channels",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, _, t = X.shape
+        triples = self._triples()
+        count = len(triples) if self.separate else 1
+        axis = rng.standard_normal((n, count, 3))
+        limit = np.deg2rad(self.max_angle)
+        angle = rng.uniform(-limit, limit, (n, count))
+        rotation = rotation_matrices(axis, angle).astype(X.dtype)
+        flat = np.array(triples).ravel()
+        if np.array_equal(flat, np.arange(X.shape[1])):
+            turned = np.matmul(rotation, X.reshape(n, len(triples), 3, t))
+            return np.asarray(turned.reshape(X.shape))
+        turned = np.matmul(rotation, X[:, flat].reshape(n, len(triples), 3, t))
+        X[:, flat] = turned.reshape(n, len(flat), t)
+        return X
+
+
+def rotation_matrices(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Rotation by an angle about an axis: R = cos θ·I + sin θ·[u]ₓ + (1 − cos θ)·u·uᵀ.
+
+    Parameters
+    ----------
+    axis : ndarray of shape (..., 3)
+        Directions of any length but zero.
+    angle : ndarray of shape (...)
+        Angles in radians.
+
+    Returns
+    -------
+    ndarray of shape (..., 3, 3)
+        Proper rotations.
+    """
+    u = axis / np.linalg.norm(axis, axis=-1, keepdims=True)
+    cos, sin = np.cos(angle)[..., None, None], np.sin(angle)[..., None, None]
+    cross = np.cross(u[..., None, :], np.eye(3)).swapaxes(-1, -2)
+    outer = u[..., :, None] * u[..., None, :]
+    return np.asarray(cos * np.eye(3) + sin * cross + (1 - cos) * outer)

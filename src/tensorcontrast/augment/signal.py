@@ -1,0 +1,380 @@
+"""Augmentations of any signal: noise, band-pass, mask, amplitude and shift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.fft
+import scipy.signal
+
+from tensorcontrast.augment._base import Augmentation, is_number, register, require
+
+
+@register
+@dataclass(frozen=True)
+class Jitter(Augmentation):
+    """Add noise.
+
+    High-frequency noise is white. Low-frequency noise is drawn at a coarse grid of times and
+    interpolated linearly, then scaled so that every time has the same variance.
+
+    Parameters
+    ----------
+    level : float, default=0.05
+        Standard deviation of the noise, of each kind where ``kind="both"``.
+    kind : {"high", "low", "both", "random"}, default="high"
+        Which noise; "random" picks one of the three for each sample and channel.
+    relative : {"sd", "range", "absolute"}, default="sd"
+        What ``level`` is a fraction of: standard deviation or range (maximum − minimum) of that
+        channel of that sample, or nothing (signal units).
+    distribution : {"normal", "uniform"}, default="normal"
+        Distribution of the draws; both have the standard deviation that ``level`` says.
+    points : int or None, default=None
+        Points of the coarse grid over the window; None is a tenth of the samples, at least 2.
+    probability : float, default=1.0
+        Chance that a channel of a sample gets noise at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Jitter
+    >>> noisy = Jitter(level=0.1, relative="absolute")(np.zeros((2, 3, 500)), 0)
+    >>> noisy.shape, bool(0.09 < noisy.std() < 0.11)
+    ((2, 3, 500), True)
+    """
+
+    level: float = 0.05
+    kind: str = "high"
+    relative: str = "sd"
+    distribution: str = "normal"
+    points: int | None = None
+    probability: float = 1.0
+
+    def _check_fields(self) -> None:
+        require(is_number(self.level, 0), f"Jitter level is {self.level!r}; use 0 or more")
+        _one_of("Jitter kind", self.kind, ("high", "low", "both", "random"))
+        _one_of("Jitter relative", self.relative, ("sd", "range", "absolute"))
+        _one_of("Jitter distribution", self.distribution, ("normal", "uniform"))
+        require(
+            self.points is None or (isinstance(self.points, int) and self.points >= 2),
+            f"Jitter points is {self.points!r}; use None or an integer of 2 or more",
+        )
+        require(
+            is_number(self.probability, 0, 1),
+            f"Jitter probability is {self.probability!r}; use a number from 0 to 1",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            self.points is None or self.points <= n_times,
+            f"Jitter has {self.points} grid points for {n_times} samples; use fewer points",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, c, t = X.shape
+        amplitude = self._amplitude(X)
+        if self.probability < 1:
+            amplitude *= rng.random((n, c, 1)) < self.probability
+        high = low = amplitude
+        if self.kind == "random":
+            pick = rng.integers(3, size=(n, c, 1))
+            high, low = amplitude * (pick != 1), amplitude * (pick != 0)
+        if self.kind != "low":
+            noise = self._draw((n, c, t), X.dtype, rng)
+            noise *= high
+            X += noise
+        if self.kind != "high":
+            grid = min(t, self.points or max(2, t // 10))
+            coarse = self._draw((n, c, grid), X.dtype, rng)
+            coarse *= low
+            X += coarse @ _interpolation(grid, t).astype(X.dtype)
+        return X
+
+    def _amplitude(self, X: np.ndarray) -> np.ndarray:
+        if self.relative == "sd":
+            return np.asarray(self.level * X.std(axis=2, keepdims=True), X.dtype)
+        if self.relative == "range":
+            return np.asarray(self.level * np.ptp(X, axis=2, keepdims=True), X.dtype)
+        return np.full((X.shape[0], X.shape[1], 1), self.level, X.dtype)
+
+    def _draw(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
+    ) -> np.ndarray:
+        if self.distribution == "normal":
+            return rng.standard_normal(shape, dtype=dtype.type)
+        noise = rng.random(shape, dtype=dtype.type)
+        noise -= 0.5
+        noise *= 12**0.5
+        return noise
+
+
+@lru_cache(maxsize=32)
+def _interpolation(grid: int, n_times: int) -> np.ndarray:
+    """Linear interpolation [grid, time] from the grid to all times, columns of unit norm."""
+    place = np.linspace(0, grid - 1, n_times)
+    matrix = np.maximum(0.0, 1.0 - np.abs(place - np.arange(grid)[:, None]))
+    matrix /= np.linalg.norm(matrix, axis=0)
+    matrix.flags.writeable = False
+    return matrix
+
+
+@register
+@dataclass(frozen=True)
+class BandPass(Augmentation):
+    """Keep one of several frequency bands, picked at random (Butterworth).
+
+    Parameters
+    ----------
+    fs : float
+        Sampling rate in Hz.
+    bands : tuple of (low, high)
+        Bands in Hz, each with 0 < low < high < fs / 2; each is as likely as the others.
+    order : int, default=1
+        Order of the filter.
+    per : {"sample", "channel"}, default="sample"
+        Whether the channels of a sample share their band.
+    zero_phase : bool, default=False
+        False filters forwards from rest, as the authors of ATD do; True filters forwards and
+        backwards, which shifts nothing in time and attenuates twice as much.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import BandPass
+    >>> constant = np.ones((1, 1, 400))
+    >>> abs(BandPass(fs=100, bands=((5, 20),))(constant, 0)[0, 0, -1]) < 1e-6
+    np.True_
+    """
+
+    fs: float
+    bands: tuple[tuple[float, float], ...]
+    order: int = 1
+    per: str = "sample"
+    zero_phase: bool = False
+
+    def _check_fields(self) -> None:
+        require(
+            is_number(self.fs) and self.fs > 0,
+            f"BandPass fs is {self.fs!r}; give the sampling rate in Hz",
+        )
+        require(
+            isinstance(self.bands, tuple)
+            and len(self.bands) > 0
+            and all(isinstance(band, tuple) and len(band) == 2 for band in self.bands),
+            f"BandPass bands is {self.bands!r}; use pairs such as ((1, 30), (10, 49))",
+        )
+        for low, high in self.bands:
+            require(
+                is_number(low) and is_number(high) and 0 < low < high < self.fs / 2,
+                f"BandPass band ({low!r}, {high!r}) Hz does not fit: 0 < low < high < "
+                f"{self.fs / 2:g} Hz (half of fs = {self.fs:g}) is needed",
+            )
+        require(
+            isinstance(self.order, int) and 1 <= self.order <= 20,
+            f"BandPass order is {self.order!r}; use an integer from 1 to 20",
+        )
+        _one_of("BandPass per", self.per, ("sample", "channel"))
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        least = 3 * (2 * self.order + 1) + 1 if self.zero_phase else 2
+        require(
+            n_times >= least,
+            f"BandPass needs at least {least} samples in time, X has {n_times}; use longer windows",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, c, t = X.shape
+        rows = X if self.per == "sample" else X.reshape(n * c, 1, t)
+        pick = rng.integers(len(self.bands), size=len(rows))
+        for number, band in enumerate(self.bands):
+            chosen = np.flatnonzero(pick == number)
+            if len(chosen):
+                rows[chosen] = self._filter(rows[chosen], band)
+        return rows.reshape(n, c, t)
+
+    def _filter(self, X: np.ndarray, band: tuple[float, float]) -> np.ndarray:
+        # Sections in double precision: the poles of a very low edge are too near 1 for single.
+        sections = _sections(self.order, band, self.fs)
+        X = X.astype(np.float64, copy=False)
+        if self.zero_phase:
+            padding = min(3 * (2 * self.order + 1), X.shape[2] - 1)
+            return np.asarray(scipy.signal.sosfiltfilt(sections, X, padlen=padding))
+        for section in sections:
+            X = scipy.signal.lfilter(section[:3], section[3:], X)
+        return X
+
+
+@lru_cache(maxsize=64)
+def _sections(order: int, band: tuple[float, float], fs: float) -> np.ndarray:
+    return np.asarray(scipy.signal.butter(order, band, "bandpass", fs=fs, output="sos"))
+
+
+@register
+@dataclass(frozen=True)
+class Mask(Augmentation):
+    """Set part of each sample to zero.
+
+    Parameters
+    ----------
+    domain : {"time", "frequency", "channel"}, default="time"
+        What is cut out: one block of times of all channels, one block of the bins of the real FFT
+        of all channels, or whole channels, each placed at random.
+    fraction : float, default=0.1
+        How much, from 0 to below 1; rounded to whole times, bins or channels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Mask
+    >>> Mask("channel", 0.5)(np.ones((3, 4, 10)), 0).mean(axis=(1, 2))
+    array([0.5, 0.5, 0.5])
+    """
+
+    domain: str = "time"
+    fraction: float = 0.1
+
+    def _check_fields(self) -> None:
+        _one_of("Mask domain", self.domain, ("time", "frequency", "channel"))
+        require(
+            is_number(self.fraction, 0) and self.fraction < 1,
+            f"Mask fraction is {self.fraction!r}; use a number from 0 to below 1",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        size = self._size(n_channels, n_times)
+        count = round(self.fraction * size)
+        require(
+            self.fraction == 0 or 0 < count < size,
+            f"Mask of {self.fraction:g} of {size} in the {self.domain} domain rounds to {count}: "
+            f"{'nothing' if count == 0 else 'everything'} would be cut out; "
+            "use another fraction or domain",
+        )
+
+    def _size(self, n_channels: int, n_times: int) -> int:
+        return {"time": n_times, "frequency": n_times // 2 + 1, "channel": n_channels}[self.domain]
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, c, t = X.shape
+        size = self._size(c, t)
+        count = round(self.fraction * size)
+        if count == 0:
+            return X
+        if self.domain == "channel":
+            order = rng.random((n, c)).argsort(axis=1)
+            np.put_along_axis(X, order[:, :count, None], 0, axis=1)
+            return X
+        start = rng.integers(size - count + 1, size=(n, 1, 1))
+        place = np.arange(size)
+        keep = (place < start) | (place >= start + count)
+        if self.domain == "time":
+            X *= keep
+            return X
+        spectrum = scipy.fft.rfft(X, axis=2)
+        spectrum *= keep
+        return np.asarray(scipy.fft.irfft(spectrum, t, axis=2))
+
+
+@register
+@dataclass(frozen=True)
+class Scale(Augmentation):
+    """Multiply by a random amplitude, uniform from 1 − spread to 1 + spread.
+
+    Parameters
+    ----------
+    spread : float, default=0.1
+        Largest relative change, from 0 to below 1.
+    per : {"sample", "channel"}, default="sample"
+        Whether the channels of a sample share their factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Scale
+    >>> Scale(0.1)(np.ones((2, 1, 2)), 0).round(3)
+    array([[[1.027, 1.027]],
+    <BLANKLINE>
+           [[0.954, 0.954]]])
+    """
+
+    spread: float = 0.1
+    per: str = "sample"
+
+    def _check_fields(self) -> None:
+        require(
+            is_number(self.spread, 0) and self.spread < 1,
+            f"Scale spread is {self.spread!r}; use a number from 0 to below 1",
+        )
+        _one_of("Scale per", self.per, ("sample", "channel"))
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        shape = (len(X), X.shape[1] if self.per == "channel" else 1, 1)
+        X *= rng.uniform(1 - self.spread, 1 + self.spread, shape).astype(X.dtype)
+        return X
+
+
+@register
+@dataclass(frozen=True)
+class TimeShift(Augmentation):
+    """Shift each sample in time by a random whole number of samples.
+
+    Parameters
+    ----------
+    max_shift : int or None, default=None
+        Largest shift in samples, to either side. None takes it from ``max_fraction``.
+    max_fraction : float, default=0.0625
+        Largest shift as a fraction of the window, rounded; used where ``max_shift`` is None.
+    mode : {"circular", "edge"}, default="circular"
+        What enters at the end that becomes free: the samples that left at the other end, or the
+        first or last value repeated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import TimeShift
+    >>> TimeShift(2, mode="edge")(np.arange(6.0).reshape(1, 1, 6), 4)
+    array([[[0., 0., 1., 2., 3., 4.]]])
+    """
+
+    max_shift: int | None = None
+    max_fraction: float = 0.0625
+    mode: str = "circular"
+
+    def _check_fields(self) -> None:
+        require(
+            self.max_shift is None or (isinstance(self.max_shift, int) and self.max_shift >= 0),
+            f"TimeShift max_shift is {self.max_shift!r}; use None or an integer of 0 or more",
+        )
+        require(
+            is_number(self.max_fraction, 0) and self.max_fraction < 1,
+            f"TimeShift max_fraction is {self.max_fraction!r}; use a number from 0 to below 1",
+        )
+        _one_of("TimeShift mode", self.mode, ("circular", "edge"))
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            self.max_shift is None or self.max_shift < n_times,
+            f"TimeShift max_shift is {self.max_shift}, but X has {n_times} samples in time; "
+            f"use at most {n_times - 1}",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, _, t = X.shape
+        most = round(self.max_fraction * t) if self.max_shift is None else self.max_shift
+        if most == 0:
+            return X
+        shift = rng.integers(-most, most, size=n, endpoint=True)
+        sides = (
+            (X[..., t - most :], X[..., :most])
+            if self.mode == "circular"
+            else (np.repeat(X[..., :1], most, axis=2), np.repeat(X[..., -1:], most, axis=2))
+        )
+        padded = np.concatenate((sides[0], X, sides[1]), axis=2)
+        views = np.lib.stride_tricks.sliding_window_view(padded, t, axis=2)
+        return views[np.arange(n), :, most - shift]
+
+
+def _one_of(what: str, value: object, choices: tuple[str, ...]) -> None:
+    require(value in choices, f"{what} is {value!r}; use one of {', '.join(choices)}")
