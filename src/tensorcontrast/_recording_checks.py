@@ -1,0 +1,183 @@
+"""Checks of what makes up recordings; every message says where and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast.errors import InvalidInputError
+
+AnyArray = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
+
+
+def as_signals(X: npt.ArrayLike, scale: float | None) -> AnyArray:
+    """Check signals of shape (n, channel, time) and make them float."""
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype == object:
+        raise InvalidInputError(
+            "X is not one array of numbers, as with samples of unequal lengths; cut long signals "
+            "into windows with Recordings.from_signals"
+        )
+    if array.dtype.kind not in "fiu":
+        raise InvalidInputError(f"X holds {array.dtype}, not real numbers")
+    if array.ndim != 3:
+        hint = "; use X[:, None, :] for signals of one channel" if array.ndim == 2 else ""
+        raise InvalidInputError(
+            f"X has shape {array.shape}, but (n, channel, time) is needed{hint}"
+        )
+    if 0 in array.shape:
+        what = ("samples", "channels", "points in time")[array.shape.index(0)]
+        raise InvalidInputError(f"X has shape {array.shape}: there are no {what}")
+    if array.dtype.kind in "iu":
+        # float32 holds integers up to 2**24 exactly.
+        wide = array.dtype.itemsize > 2 and max(abs(int(array.min())), abs(int(array.max())))
+        array = array.astype(np.float64 if wide and wide > 2**24 else np.float32)
+    elif array.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    if scale is not None:
+        if not (np.isfinite(scale) and float(scale) != 0):
+            raise InvalidInputError(f"scale={scale} must be a finite number other than 0")
+        array = array * array.dtype.type(scale)
+    return array
+
+
+def as_sampling_rate(fs: float) -> float:
+    """Check a sampling rate."""
+    try:
+        value = float(fs)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"fs={fs!r} is not a number of samples per second") from None
+    if not (np.isfinite(value) and value > 0):
+        raise InvalidInputError(f"fs={fs} must be a positive number of samples per second")
+    return value
+
+
+def as_names(what: str, names: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:
+    """Check names: a sequence of unique texts, ``count`` of them where given."""
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise InvalidInputError(f"{what}={names!r} is one text; give a list of names")
+    out = tuple(str(name) for name in names)
+    if count is not None and len(out) != count:
+        raise InvalidInputError(f"{what} has {len(out)} names, but X has {count} {what}")
+    twice = sorted({name for name in out if out.count(name) > 1})
+    if twice:
+        raise InvalidInputError(f"{what} has {listed(twice)} more than once; make names unique")
+    return out
+
+
+def as_per_sample(what: str, values: npt.ArrayLike, n: int, ndim: int | None = 1) -> AnyArray:
+    """Check an array with one entry a sample."""
+    array = np.asarray(values)
+    if array.dtype == object:
+        texts = array.tolist()
+        if not all(isinstance(v, str) for v in texts):
+            raise InvalidInputError(
+                f"{what} holds Python objects; give an array of numbers or of text"
+            )
+        array = np.asarray(texts, dtype=np.str_)
+    if array.ndim == 0 or (ndim is not None and array.ndim != ndim) or len(array) != n:
+        raise InvalidInputError(f"{what} has shape {array.shape}, but X has {n} samples")
+    return array
+
+
+def as_labels(
+    y: AnyArray, classes: tuple[str, ...] | None
+) -> tuple[IntArray, tuple[str, ...] | None]:
+    """Turn labels into integers from 0, with -1 for unlabelled."""
+    if y.dtype.kind in "US":
+        y = y.astype(np.str_)
+        names = classes if classes is not None else tuple(np.unique(y).tolist())
+        unknown = sorted(set(y.tolist()) - set(names))
+        if unknown:
+            raise InvalidInputError(
+                f"y holds {listed(unknown)}, which is none of the classes {listed(names)}"
+            )
+        place = {name: k for k, name in enumerate(names)}
+        found, inverse = np.unique(y, return_inverse=True)
+        return np.array([place[str(f)] for f in found], dtype=np.int64)[inverse], names
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all() or (y != np.round(y)).any():
+            first = int(np.flatnonzero(~np.isfinite(y) | (y != np.round(y)))[0])
+            raise InvalidInputError(
+                f"y[{first}] is {y[first]}; labels are integers from 0, and -1 for unlabelled"
+            )
+    elif y.dtype.kind not in "iub":
+        raise InvalidInputError(f"y holds {y.dtype}; labels are integers or names")
+    out = y.astype(np.int64)
+    low, high = int(out.min()), int(out.max())
+    if low < -1:
+        raise InvalidInputError(
+            f"y[{int(out.argmin())}] is {low}; labels start at 0, and -1 stands for unlabelled"
+        )
+    if classes is not None and high >= len(classes):
+        raise InvalidInputError(
+            f"y[{int(out.argmax())}] is {high}, but there are {len(classes)} classes "
+            f"(0 to {len(classes) - 1}): {listed(classes)}"
+        )
+    return out, classes
+
+
+def as_groups(groups: AnyArray) -> AnyArray:
+    """Check group ids: integers or text."""
+    if groups.dtype.kind == "S":
+        return groups.astype(np.str_)
+    if groups.dtype.kind in "Uiu":
+        return groups
+    if groups.dtype.kind == "f" and np.isfinite(groups).all() and (groups == groups.round()).all():
+        return groups.astype(np.int64)
+    raise InvalidInputError(
+        f"groups holds {groups.dtype} values that are neither integers nor text"
+    )
+
+
+def check_finite(X: AnyArray, channels: tuple[str, ...] | None) -> None:
+    """Raise an error that says where the first NaN or infinity is."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):  # one NaN or infinity makes the sum non-finite
+            return
+    finite = np.isfinite(X)
+    if finite.all():
+        return
+    bad = X.shape[2] - finite.sum(axis=2)
+    sample, channel = (int(v) for v in np.argwhere(bad)[0])
+    kind = "NaN" if np.isnan(X[sample, channel]).any() else "infinite values"
+    where = f"channel {channel}" + (f" ({channels[channel]})" if channels else "")
+    n_samples = int((bad > 0).any(axis=1).sum())
+    raise InvalidInputError(
+        f"X[{sample}] {where} holds {int(bad[sample, channel])} {kind} of {X.shape[2]} samples; "
+        f"{n_samples} of {len(X)} samples are affected. Drop or fill them, or pass "
+        "allow_nan=True to keep them"
+    )
+
+
+def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> list[int]:
+    """Positions of names or indices; a missing one is an error that lists those there are."""
+    items = [wanted] if isinstance(wanted, str | int) else list(wanted)
+    rows: list[int] = []
+    missing: list[str | int] = []
+    for item in items:
+        if isinstance(item, int | np.integer) and 0 <= item < len(names):
+            rows.append(int(item))
+        elif isinstance(item, str) and item in names:
+            rows.append(list(names).index(item))
+        else:
+            missing.append(item)
+    if missing or not rows:
+        raise InvalidInputError(f"no {what} {listed(missing)}; there are {listed(names)}")
+    return rows
+
+
+def listed(items: Any, most: int = 12) -> str:
+    """Short list for a message."""
+    texts = [repr(item) for item in items]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return (", ".join(texts[:most]) + more) or "(none)"

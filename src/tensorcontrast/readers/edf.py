@@ -1,0 +1,188 @@
+"""EDF, EDF+, BDF and BDF+ files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast._recording_checks import listed
+from tensorcontrast.errors import (
+    DamagedFileError,
+    FileError,
+    ForeignFileError,
+    TensorContrastWarning,
+    TruncatedFileError,
+)
+from tensorcontrast.readers._files import existing, file_errors, optional
+from tensorcontrast.recordings import Recordings
+
+
+def read_edf(
+    path: str | Path,
+    *,
+    channels: Sequence[str] | None = None,
+    window_s: float | None = None,
+    window: int | None = None,
+    overlap: float = 0.0,
+    allow_nan: bool = False,
+) -> Recordings:
+    """Read an EDF or BDF file, whole (one sample) or cut into windows.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    channels : sequence of str, optional
+        Labels of the signals to read, in this order; all by default. They must have one sampling
+        rate.
+    window_s, window, overlap
+        Windows, as in :meth:`Recordings.from_signals`.
+    allow_nan : bool
+        Not needed for EDF, which has no missing values.
+    """
+    source = existing(path)
+    edf = open_edf(source)
+    picked = pick_signals(edf, channels, source)
+    rates = {str(s.label): float(s.sampling_frequency) for s in picked}
+    if len(set(rates.values())) > 1:
+        each = ", ".join(f"{label!r} {rate:g} Hz" for label, rate in rates.items())
+        raise FileError(
+            f"{source}: the signals have several sampling rates ({each}); pass channels= with "
+            "those of one rate"
+        )
+    with file_errors(source, "EDF signals"):
+        signals = np.stack([np.asarray(s.data, dtype=np.float32) for s in picked])
+        units = tuple(str(s.physical_dimension) for s in picked)
+        fs = next(iter(rates.values()))
+        about: dict[str, Any] = {
+            "channels": list(rates),
+            "units": units if len(set(units)) > 1 else units[0],
+            "name": source.stem,
+            "allow_nan": allow_nan,
+        }
+        if window_s is None and window is None:
+            return Recordings(signals[None], fs=fs, **about)
+        return Recordings.from_signals(
+            [signals], fs=fs, window_s=window_s, window=window, overlap=overlap, **about
+        )
+
+
+def open_edf(path: Path) -> Any:
+    """Open an EDF or BDF file with edfio after checking header and size."""
+    edfio = optional("edfio")
+    with file_errors(path, "EDF"):
+        bdf = _check_header(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # sizes are checked above, more strictly
+            edf = edfio.read_bdf(path) if bdf else edfio.read_edf(path)
+            if "+D" in str(edf.reserved) and not edf.is_continuous:
+                raise FileError(
+                    f"{path}: the recording has gaps (EDF+D); joining its parts would be wrong. "
+                    "Split it into continuous files first"
+                )
+    return edf
+
+
+def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[Any]:
+    """Signals by label, in the order asked for; a missing one is an error that lists all."""
+    with file_errors(where, "EDF"):
+        signals = list(edf.signals)
+        labels = [str(s.label) for s in signals]
+        if not signals:
+            raise FileError(f"{where}: holds annotations only, no signals")
+        wanted = labels if channels is None else list(channels)
+        missing = [c for c in wanted if c not in labels]
+        if missing:
+            raise FileError(
+                f"{where}: no channel {listed(missing)}; there are {listed(labels, 40)}"
+            )
+        twice = sorted({c for c in wanted if labels.count(c) > 1 or wanted.count(c) > 1})
+        if twice:
+            raise FileError(
+                f"{where}: channel {listed(twice)} is there more than once; pass channels= "
+                "without it"
+            )
+        return [signals[labels.index(c)] for c in wanted]
+
+
+def read_annotations(edf: Any, where: Path) -> list[tuple[float, float, str]]:
+    """Annotations of an EDF+ file: onset and duration in seconds, and text."""
+    with file_errors(where, "EDF+ annotations"):
+        return [(float(a.onset), float(a.duration or 0.0), str(a.text)) for a in edf.annotations]
+
+
+def resample_hold(
+    values: npt.NDArray[Any], rate: float, target: float, how: str
+) -> npt.NDArray[np.float32]:
+    """Bring a slow signal to a faster rate by repeating its values or by straight lines.
+
+    The rates must be in a whole ratio. Nothing is filtered: a signal at 1 Hz stays what it is.
+    """
+    ratio = round(target / rate)
+    if ratio < 1 or abs(ratio * rate - target) > 1e-6 * target:
+        raise FileError(f"a signal at {rate:g} Hz cannot be brought to {target:g} Hz")
+    if ratio == 1:
+        return values.astype(np.float32)
+    if how == "repeat":
+        return np.repeat(values.astype(np.float32), ratio)
+    at = np.arange(len(values) * ratio) / ratio
+    return np.asarray(np.interp(at, np.arange(len(values)), values), dtype=np.float32)
+
+
+def _check_header(path: Path) -> bool:
+    """Check that header and size agree; say whether the file is BDF."""
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        fixed = stream.read(256)
+        bdf = fixed[:8] == b"\xffBIOSEMI"
+        if not bdf and fixed[:8] != b"0       ":
+            raise ForeignFileError(f"{path}: does not start like an EDF or BDF file")
+        if len(fixed) < 256:
+            raise TruncatedFileError(f"{path}: ends within its header, after {size} bytes")
+        header_bytes = _number(fixed[184:192], "the size of the header", path)
+        records = _number(fixed[236:244], "the number of data records", path)
+        signals = _number(fixed[252:256], "the number of signals", path)
+        if signals < 1 or header_bytes != 256 * (signals + 1):
+            raise DamagedFileError(
+                f"{path}: the header says {signals} signals in {header_bytes} bytes of header"
+            )
+        rest = stream.read(256 * signals)
+    if len(rest) < 256 * signals:
+        raise TruncatedFileError(f"{path}: ends within its header, after {size} bytes")
+    counts = rest[216 * signals : 224 * signals]
+    points = 0
+    for k in range(signals):
+        count = _number(counts[8 * k : 8 * k + 8], f"the record length of signal {k}", path)
+        if count < 1:
+            raise DamagedFileError(f"{path}: signal {k} has {count} points a data record")
+        points += count
+    record_bytes = points * (3 if bdf else 2)
+    if records == -1 and size > header_bytes and (size - header_bytes) % record_bytes == 0:
+        warnings.warn(
+            f"{path}: was not closed by its recorder and does not say how long it is; all "
+            f"{(size - header_bytes) // record_bytes} data records are read",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+        return bdf
+    if records < 1:
+        raise DamagedFileError(f"{path}: the header says {records} data records")
+    expected = header_bytes + records * record_bytes
+    if size != expected:
+        raise TruncatedFileError(
+            f"{path}: has {size} bytes, but its header says {records} data records = {expected} "
+            "bytes; copy the file again"
+        )
+    return bdf
+
+
+def _number(field: bytes, what: str, path: Path) -> int:
+    try:
+        return int(field.decode("ascii").strip())
+    except ValueError:
+        raise DamagedFileError(f"{path}: {what} is {field!r}, not a number") from None

@@ -1,0 +1,239 @@
+"""CSV and Parquet tables in long form: one row for each point in time of each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast._recording_checks import listed
+from tensorcontrast.errors import (
+    DamagedFileError,
+    FileError,
+    ForeignFileError,
+    InvalidInputError,
+    TruncatedFileError,
+)
+from tensorcontrast.readers._files import existing, file_errors, optional
+from tensorcontrast.recordings import Recordings
+
+# Names that are taken for the columns of a role when the caller names none, first match wins.
+ROLES: dict[str, tuple[str, ...]] = {
+    "sample": ("sample", "sample_id", "window", "window_id", "series", "series_id", "id"),
+    "time": ("time", "t", "index", "step", "timestamp"),
+    "label": ("label", "class", "target", "y"),
+    "group": ("group", "subject", "subject_id", "patient", "patient_id"),
+}
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    sample: str | None = None,
+    time: str | None = None,
+    label: str | None = None,
+    group: str | None = None,
+    channels: Sequence[str] | None = None,
+    fs: float | None = None,
+    separator: str | None = None,
+    allow_nan: bool = False,
+) -> Recordings:
+    """Read a CSV table in long form.
+
+    Parameters
+    ----------
+    path : path
+        The file; ``.tsv`` and a final ``.gz`` are understood.
+    sample, time, label, group : str, optional
+        Names of columns: id of the sample a row belongs to; time or position in the sample (rows
+        are sorted by it; without it their order in the file counts); class; group. By default
+        the first of the usual names that is there, see ``ROLES``.
+    channels : sequence of str, optional
+        Columns with signals, in this order; by default all others.
+    fs : float, optional
+        Samples per second.
+    separator : str, optional
+        Between columns; by default a comma, or a tab for ``.tsv``.
+    allow_nan : bool
+        Accept missing values, which become NaN.
+    """
+    source = existing(path)
+    pandas = optional("pandas")
+    tab = ".tsv" in source.suffixes[-2:]
+    with file_errors(source, "CSV"):
+        try:
+            frame = pandas.read_csv(source, sep=separator or ("\t" if tab else ","))
+        except pandas.errors.EmptyDataError:
+            raise TruncatedFileError(f"{source}: is empty") from None
+        except pandas.errors.ParserError as error:
+            raise DamagedFileError(f"{source}: {error}") from error
+        except (UnicodeDecodeError, EOFError) as error:
+            raise ForeignFileError(f"{source}: not a text table: {error}") from error
+        roles = {"sample": sample, "time": time, "label": label, "group": group}
+        return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=2)
+
+
+def read_parquet(
+    path: str | Path,
+    *,
+    sample: str | None = None,
+    time: str | None = None,
+    label: str | None = None,
+    group: str | None = None,
+    channels: Sequence[str] | None = None,
+    fs: float | None = None,
+    allow_nan: bool = False,
+) -> Recordings:
+    """Read a Parquet table in long form; the parameters are those of :func:`read_csv`."""
+    source = existing(path)
+    pandas = optional("pandas")
+    optional("pyarrow")
+    with file_errors(source, "Parquet"):
+        with source.open("rb") as stream:
+            start = stream.read(4)
+        if start != b"PAR1":
+            raise ForeignFileError(f"{source}: does not start like a Parquet file")
+        frame = pandas.read_parquet(source, engine="pyarrow")
+        roles = {"sample": sample, "time": time, "label": label, "group": group}
+        return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=0)
+
+
+def _from_frame(
+    frame: Any,
+    where: Path,
+    roles: dict[str, str | None],
+    channels: Sequence[str] | None,
+    fs: float | None,
+    allow_nan: bool,
+    first_line: int,
+) -> Recordings:
+    frame.columns = [str(column) for column in frame.columns]
+    column = {role: _column(frame, role, name, where) for role, name in roles.items()}
+    if column["sample"] is None:
+        raise FileError(
+            f"{where}: has no column with the id of samples ({listed(ROLES['sample'])}); pass "
+            f"sample= one of {listed(frame.columns)}"
+        )
+    if not len(frame):
+        raise TruncatedFileError(f"{where}: has a header but no rows")
+    names = [c for c in frame.columns if c not in column.values()] if channels is None else channels
+    missing = [c for c in names if c not in frame.columns]
+    if missing or not names:
+        raise FileError(f"{where}: no channel {listed(missing)}; there are {listed(frame.columns)}")
+    place = "line" if first_line else "row"
+    values = np.stack([_numbers(frame, name, where, place, first_line) for name in names], axis=1)
+    if not allow_nan and not np.isfinite(values).all():
+        row, channel = (int(v) for v in np.argwhere(~np.isfinite(values))[0])
+        raise FileError(
+            f"{where} {place} {row + first_line}: {names[channel]!r} is {values[row, channel]}; "
+            "fill or drop it, or pass allow_nan=True"
+        )
+    if frame[column["sample"]].isna().any():
+        row = int(np.flatnonzero(frame[column["sample"]].isna())[0])
+        raise DamagedFileError(
+            f"{where} {place} {row + first_line}: {column['sample']!r} is missing"
+        )
+    codes, ids = frame[column["sample"]].factorize()
+    counts = np.bincount(codes)
+    usual = int(np.bincount(counts).argmax())
+    if (counts != usual).any():
+        odd = int(np.flatnonzero(counts != usual)[0])
+        raise FileError(
+            f"{where}: sample {ids[odd]!s} has {counts[odd]} points, but most have {usual}; "
+            "unequal lengths need cutting or padding first"
+        )
+    order = _order(frame, codes, column["time"], ids, where)
+    n, n_times = len(ids), usual
+    X = values[order].reshape(n, n_times, len(names)).transpose(0, 2, 1)
+    per_sample = {
+        role: _constant(frame, column[role], order, n, ids, where) for role in ("label", "group")
+    }
+    return Recordings(
+        np.ascontiguousarray(X),
+        per_sample["label"],
+        groups=per_sample["group"],
+        fs=fs,
+        channels=list(names),
+        columns={"sample": _plain(np.asarray(ids))},
+        name=where.stem,
+        allow_nan=allow_nan,
+    )
+
+
+def _column(frame: Any, role: str, name: str | None, where: Path) -> str | None:
+    if name is not None:
+        if name not in frame.columns:
+            raise FileError(
+                f"{where}: no column {name!r} for {role}; there are {listed(frame.columns)}"
+            )
+        return name
+    return next((n for n in ROLES[role] if n in frame.columns), None)
+
+
+def _numbers(frame: Any, name: str, where: Path, place: str, first_line: int) -> npt.NDArray[Any]:
+    column = frame[name]
+    try:
+        array = np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        pandas = optional("pandas")
+        bad = np.asarray(pandas.to_numeric(column, errors="coerce").isna() & column.notna())
+        row = int(np.flatnonzero(bad)[0]) if bad.any() else 0
+        raise DamagedFileError(
+            f"{where} {place} {row + first_line}: {name!r} is {str(column.iloc[row])[:40]!r}, "
+            "not a number; pass channels= to leave out columns of text"
+        ) from None
+    keep64 = column.dtype == np.float64 and place == "row"  # Parquet says what it holds
+    return array if keep64 else array.astype(np.float32)
+
+
+def _order(
+    frame: Any, codes: npt.NDArray[Any], time: str | None, ids: Any, where: Path
+) -> npt.NDArray[np.intp]:
+    if time is None:
+        return np.argsort(codes, kind="stable")
+    times = frame[time]
+    if times.isna().any():
+        raise DamagedFileError(f"{where}: {time!r} is missing in {int(times.isna().sum())} rows")
+    ranks, _ = times.factorize(sort=True)
+    order: npt.NDArray[np.intp] = np.lexsort((ranks, codes))
+    same = (np.diff(codes[order]) == 0) & (np.diff(ranks[order]) == 0)
+    if same.any():
+        row = order[int(np.flatnonzero(same)[0])]
+        raise FileError(
+            f"{where}: sample {ids[codes[row]]!s} has {time!r} {times.iloc[row]!s} more than once"
+        )
+    return order
+
+
+def _constant(
+    frame: Any, name: str | None, order: npt.NDArray[np.intp], n: int, ids: Any, where: Path
+) -> npt.NDArray[Any] | None:
+    """Values of a column that is the same through each sample."""
+    if name is None:
+        return None
+    column = frame[name]
+    if column.isna().any():
+        raise FileError(
+            f"{where}: {name!r} is missing in {int(column.isna().sum())} rows; write -1 for "
+            "unlabelled samples"
+        )
+    codes, uniques = column.factorize()
+    table = codes[order].reshape(n, -1)
+    odd = np.flatnonzero((table != table[:, :1]).any(axis=1))
+    if len(odd):
+        raise FileError(
+            f"{where}: {name!r} changes within sample {ids[int(odd[0])]!s}; it must have one value"
+        )
+    return _plain(np.asarray(uniques)[table[:, 0]])
+
+
+def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers as they are, anything else as text."""
+    if values.dtype.kind in "iufb":
+        return values
+    if values.dtype.kind not in "OUSM":
+        raise InvalidInputError(f"a column of {values.dtype} cannot be used")
+    return np.asarray([str(v) for v in values], dtype=np.str_)

@@ -1,0 +1,159 @@
+"""The ``.ts`` format of the UEA and UCR time series archives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast._recording_checks import listed
+from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError, TruncatedFileError
+from tensorcontrast.readers._files import existing, file_errors
+from tensorcontrast.recordings import Recordings
+
+
+def read_ts(
+    path: str | Path,
+    *,
+    fs: float | None = None,
+    channels: Sequence[str] | None = None,
+    allow_nan: bool = False,
+) -> Recordings:
+    """Read a ``.ts`` file: one sample a line, channels separated by ``:``, the class last.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    fs : float, optional
+        Samples per second, which the format does not hold.
+    channels : sequence of str, optional
+        Names for the channels, which the format does not hold.
+    allow_nan : bool
+        Accept missing values (``?``), which become NaN.
+    """
+    source = existing(path)
+    with file_errors(source, ".ts"):
+        try:
+            text = source.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ForeignFileError(f"{source}: not a text file: {error}") from error
+        lines = text.splitlines()
+        header, first = _header(lines, source)
+        classes = _classes(header, source)
+        rows: list[npt.NDArray[np.float32]] = []
+        labels: list[str] = []
+        for number, line in enumerate(lines[first:], start=first + 1):
+            stripped = line.strip()
+            if not stripped or stripped[0] in "#%":
+                continue
+            fields = stripped.split(":")
+            if classes is not None:
+                labels.append(_label(fields.pop().strip(), classes, source, number))
+            rows.append(_sample(fields, rows[0].shape if rows else None, source, number))
+            if not allow_nan and np.isnan(rows[-1]).any():
+                channel = int(np.flatnonzero(np.isnan(rows[-1]).any(axis=1))[0])
+                raise FileError(
+                    f"{source} line {number}: channel {channel} holds missing values (?); fill "
+                    "them or pass allow_nan=True"
+                )
+        if not rows:
+            raise TruncatedFileError(f"{source}: holds no samples after @data")
+        _check_stated(header, rows[0].shape, source)
+        return Recordings(
+            np.stack(rows),
+            np.asarray(labels) if classes is not None else None,
+            fs=fs,
+            channels=channels,
+            classes=classes,
+            name=header.get("problemname", source.stem),
+            allow_nan=allow_nan,
+        )
+
+
+def _header(lines: list[str], where: Path) -> tuple[dict[str, str], int]:
+    header: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#%":
+            continue
+        if stripped[0] != "@":
+            raise ForeignFileError(
+                f"{where} line {number + 1}: {stripped[:40]!r} comes before @data; a .ts file "
+                "starts with @ lines"
+            )
+        key, _, value = stripped[1:].partition(" ")
+        if key.lower() == "data":
+            if header.get("timestamps", "false").lower() == "true":
+                raise FileError(
+                    f"{where}: has time stamps (@timeStamps true), which are not read; resample "
+                    "to a regular grid first"
+                )
+            return header, number + 1
+        header[key.lower()] = value.strip()
+    raise TruncatedFileError(f"{where}: ends after {len(lines)} lines without @data")
+
+
+def _classes(header: dict[str, str], where: Path) -> list[str] | None:
+    words = header.get("classlabel", "false").split()
+    if words and words[0].lower() == "true":
+        if len(words) < 2:
+            raise DamagedFileError(f"{where}: @classLabel true lists no classes")
+        return words[1:]
+    if header.get("targetlabel", "false").lower().startswith("true"):
+        raise FileError(
+            f"{where}: is a regression problem (@targetLabel true), which has no classes"
+        )
+    return None
+
+
+def _label(label: str, classes: list[str], where: Path, number: int) -> str:
+    if label not in classes:
+        raise DamagedFileError(
+            f"{where} line {number}: ends with {label[:40]!r}, which is none of the classes "
+            f"{listed(classes)}"
+        )
+    return label
+
+
+def _sample(
+    fields: list[str], shape: tuple[int, ...] | None, where: Path, number: int
+) -> npt.NDArray[np.float32]:
+    if shape is not None and len(fields) != shape[0]:
+        raise DamagedFileError(
+            f"{where} line {number}: has {len(fields)} channels, but lines before have {shape[0]}"
+        )
+    values: list[npt.NDArray[np.float32]] = []
+    for channel, field in enumerate(fields):
+        words = re.sub(r"\?", "nan", field).split(",")
+        length = shape[1] if shape is not None else len(values[0]) if values else len(words)
+        if len(words) != length:
+            raise FileError(
+                f"{where} line {number}: channel {channel} has {len(words)} points, but those "
+                f"before have {length}; unequal lengths need cutting or padding first"
+            )
+        try:
+            values.append(np.array(words, dtype=np.float32))
+        except ValueError as error:
+            raise DamagedFileError(f"{where} line {number}: channel {channel}: {error}") from None
+    if not values:
+        raise DamagedFileError(f"{where} line {number}: holds no channels")
+    return np.stack(values)
+
+
+def _check_stated(header: dict[str, str], shape: tuple[int, ...], where: Path) -> None:
+    for key, found in (
+        ("dimensions", shape[0]),
+        ("dimension", shape[0]),
+        ("serieslength", shape[1]),
+    ):
+        stated = header.get(key, "")
+        if stated.isdigit() and int(stated) not in (0, found):
+            raise DamagedFileError(
+                f"{where}: the header says {key} {stated}, but the samples have {found}"
+            )
+    if header.get("univariate", "").lower() == "true" and shape[0] != 1:
+        raise DamagedFileError(f"{where}: @univariate true, but samples have {shape[0]} channels")
