@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings import Recordings
 
-__all__ = ["make_cp_tensor"]
+__all__ = ["make_cp_tensor", "make_synthetic"]
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -126,6 +127,128 @@ def make_cp_tensor(
         flat += error * (noise * np.linalg.norm(flat) / np.linalg.norm(error))
     X = flat.reshape(n_samples, *dims).astype(out)
     return X, y, features.astype(out), [factor.astype(out) for factor in factors]
+
+
+def make_synthetic(
+    n_samples: int = 300,
+    n_channels: int = 6,
+    n_times: int = 200,
+    *,
+    n_classes: int = 3,
+    n_subjects: int = 10,
+    n_components: int | None = None,
+    n_nuisance: int = 2,
+    noise: float = 0.5,
+    separation: float = 3.0,
+    subject_gain: float = 0.2,
+    subject_shift: float = 0.2,
+    fs: float = 100.0,
+    random_state: int | np.random.Generator | None = None,
+) -> Recordings:
+    r"""Make recordings with planted classes, nuisance components, subjects and noise.
+
+    Each component is a pattern over channels times an oscillation of its own frequency under its
+    own envelope. The strength of the class components depends on the class; that of the nuisance
+    components, which are stronger, does not. The phase of each oscillation is random in every
+    sample, so that classes are seen in spectrograms, not in the mean of the signals. Every subject
+    has gains and shifts of its own for all channels.
+
+    .. math:: X_{nct} = g_{sc} \sum_r A_{nr}\, p_{cr}\, e_r(t) \cos(2\pi f_r t + \varphi_{nr})
+              + h_{sc} + \varepsilon_{nct}
+
+    Parameters
+    ----------
+    n_samples, n_channels, n_times : int
+        Size of the recordings.
+    n_classes, n_subjects : int
+        Number of classes, and of groups; every subject has samples of every class where there are
+        enough samples.
+    n_components : int, optional
+        Number of components that carry the classes; by default one a class.
+    n_nuisance : int
+        Number of components that do not.
+    noise : float
+        Standard deviation of the white noise over that of the signal without noise.
+    separation : float
+        Distance between the strengths of classes, in standard deviations within a class.
+    subject_gain, subject_shift : float
+        Standard deviations of the logarithm of the gains, and of the shifts (in standard
+        deviations of the signal).
+    fs : float
+        Samples per second.
+    random_state : int, Generator or None
+        Seed.
+
+    Returns
+    -------
+    Recordings
+        float32, with ``y``, groups (1 to ``n_subjects``), names of channels and classes.
+
+    Examples
+    --------
+    >>> make_synthetic(60, 4, 128, n_subjects=5, random_state=0)
+    Recordings(synthetic: 60 samples, 4 channels, 128 times (1.28 s at 100 Hz), 3 classes, 5 groups)
+    """
+    n_components = n_classes if n_components is None else n_components
+    sizes = {"n_channels": n_channels, "n_subjects": n_subjects, "n_components": n_components}
+    for name, size in sizes.items():
+        if size < 1:
+            raise InvalidInputError(f"{name}={size} must be at least 1")
+    if n_times < 8:
+        raise InvalidInputError(f"n_times={n_times} is too short for oscillations; take 8 or more")
+    if not 1 <= n_classes <= n_samples or n_subjects > n_samples:
+        raise InvalidInputError(
+            f"{n_samples} samples are too few for {n_classes} classes and {n_subjects} subjects"
+        )
+    if n_nuisance < 0 or not (np.isfinite(noise) and noise >= 0):
+        raise InvalidInputError(f"n_nuisance={n_nuisance} and noise={noise} must be at least 0")
+    rng = np.random.default_rng(random_state)
+    rank = n_components + n_nuisance
+
+    order = rng.permutation(n_samples)
+    y = np.empty(n_samples, dtype=np.int64)
+    subject = np.empty(n_samples, dtype=np.int64)
+    y[order] = np.arange(n_samples) % n_classes
+    subject[order] = np.arange(n_samples) // n_classes % n_subjects
+    if n_samples < n_classes * n_subjects:
+        subject[order] = np.arange(n_samples) % n_subjects
+
+    # Frequencies apart from each other, from 4 cycles in the window up to 0.4 of the rate.
+    edges = np.linspace(4.0 * fs / n_times if n_times >= 20 else 0.1 * fs, 0.4 * fs, rank + 1)
+    frequency = rng.permutation(edges[:-1] + np.diff(edges) * rng.uniform(0.25, 0.75, rank))
+    pattern = rng.standard_normal((n_channels, rank))
+    pattern /= np.linalg.norm(pattern, axis=0) / np.sqrt(n_channels)
+    time = np.arange(n_times) / fs
+    centre, width = rng.uniform(0.3, 0.7, rank), rng.uniform(0.2, 0.5, rank)
+    envelope = np.exp(-0.5 * ((time[:, None] * fs / n_times - centre) / width) ** 2)
+
+    strength = rng.standard_normal((n_samples, rank))
+    means = _class_means(n_classes, n_components, separation, rng)
+    strength[:, :n_components] += (means - means.min(axis=0) + 2.0)[y]
+    strength[:, n_components:] = 2.0 * strength[:, n_components:] + 2.0 * (separation + 2.0)
+    strength = np.maximum(strength, 0.0)  # a negative strength would only turn the phase
+
+    X = np.zeros((n_samples, n_channels, n_times), dtype=np.float32)
+    for r in range(rank):
+        phase = rng.uniform(0, 2 * np.pi, (n_samples, 1))
+        wave = strength[:, r : r + 1] * np.cos(2 * np.pi * frequency[r] * time + phase)
+        X += (pattern[:, r, None] * (wave * envelope[:, r])[:, None, :]).astype(np.float32)
+    scale = float(X.std()) or 1.0
+    gain = np.exp(subject_gain * rng.standard_normal((n_subjects, n_channels)))[subject]
+    shift = subject_shift * scale * rng.standard_normal((n_subjects, n_channels))[subject]
+    X *= gain[:, :, None].astype(np.float32)
+    X += shift[:, :, None].astype(np.float32)
+    X += np.float32(noise * scale) * rng.standard_normal(X.shape, dtype=np.float32)
+    return Recordings(
+        X,
+        y,
+        groups=subject + 1,
+        fs=fs,
+        channels=[f"ch{k}" for k in range(n_channels)],
+        classes=[f"class{k}" for k in range(n_classes)],
+        name="synthetic",
+        licence="CC0",
+    )
 
 
 def _class_means(

@@ -1,0 +1,323 @@
+"""How features are judged: splits without shared subjects, label budgets, a linear probe."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.recordings import Recordings
+
+__all__ = ["ProbeResult", "Split", "atd_har_split", "label_budget", "linear_probe", "subject_split"]
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sorted positions of samples: without labels, with labels for training, and for testing."""
+
+    unlabelled: IntArray
+    train: IntArray
+    test: IntArray
+    name: str = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"Split({self.name}: {len(self.unlabelled)} unlabelled, {len(self.train)} train, "
+            f"{len(self.test)} test)"
+        )
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What a linear classifier on the features achieves on the test samples."""
+
+    accuracy: float
+    balanced_accuracy: float
+    macro_f1: float
+    predictions: IntArray
+    n_train: int
+    n_test: int
+
+
+def subject_split(
+    recordings: Recordings,
+    unlabelled: float = 0.70,
+    train: float = 0.15,
+    test: float = 0.15,
+    seed: int | np.random.Generator = 0,
+    *,
+    allow_ungrouped: bool = False,
+) -> Split:
+    """Split into unlabelled, train and test samples so that no group is in two parts.
+
+    Groups are drawn at random; the number of groups in a part is the share of all groups, rounded
+    so that the numbers add up and no part is empty.
+
+    Parameters
+    ----------
+    recordings : Recordings
+        With at least three groups.
+    unlabelled, train, test : float
+        Shares, which must add up to 1.
+    seed : int or Generator
+        Seed.
+    allow_ungrouped : bool
+        Split recordings without groups sample by sample. Windows that overlap or come from one
+        subject then end up in several parts, and results look better than they are.
+
+    Examples
+    --------
+    >>> rec = Recordings(np.zeros((20, 1, 4)), groups=np.repeat(np.arange(10), 2))
+    >>> subject_split(rec)
+    Split(subjects: 14 unlabelled, 4 train, 2 test)
+    """
+    shares = np.array([unlabelled, train, test], dtype=np.float64)
+    if not np.isfinite(shares).all() or (shares <= 0).any() or abs(shares.sum() - 1) > 1e-9:
+        raise InvalidInputError(
+            f"unlabelled={unlabelled}, train={train} and test={test} must be positive and add up "
+            "to 1"
+        )
+    if recordings.groups is not None:
+        groups = recordings.groups
+    elif allow_ungrouped:
+        groups = np.arange(len(recordings))
+    else:
+        raise InvalidInputError(
+            "these recordings have no groups, so samples of one subject could be in two parts; "
+            "give groups=, or pass allow_ungrouped=True to split sample by sample"
+        )
+    names, code = np.unique(groups, return_inverse=True)
+    if len(names) < 3:
+        raise InvalidInputError(f"three parts need at least 3 groups, but there are {len(names)}")
+    counts = _rounded(shares * len(names))
+    order = np.random.default_rng(seed).permutation(len(names))
+    part_of = np.empty(len(names), dtype=np.int64)
+    part_of[order] = np.repeat([0, 1, 2], counts)
+    parts = [np.flatnonzero(part_of[code] == part).astype(np.int64) for part in range(3)]
+    name = "subjects" if recordings.groups is not None else "samples"
+    return Split(parts[0], parts[1], parts[2], name)
+
+
+def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -> Split:
+    """Split UCI HAR as the authors of ATD do.
+
+    The official training subjects are unlabelled; the samples of the official test subjects are
+    halved at random into train and test, stratified by nothing. Windows of one subject, which
+    overlap by half, are thus in both train and test: use :func:`subject_split` for honest numbers
+    and this one to compare with published ones.
+    """
+    if "split" not in recordings.columns:
+        raise InvalidInputError(
+            "the split of the ATD authors needs the official split of UCI HAR "
+            "(columns['split']); use load_har()"
+        )
+    official = recordings.columns["split"]
+    unlabelled = np.flatnonzero(official == 0)
+    tested = np.flatnonzero(official == 1)
+    if not len(unlabelled) or len(tested) < 2:
+        raise InvalidInputError(
+            f"columns['split'] has {len(unlabelled)} training (0) and {len(tested)} test (1) "
+            "samples; both are needed"
+        )
+    order = np.random.default_rng(seed).permutation(tested)
+    half = len(order) // 2
+    return Split(unlabelled, np.sort(order[:half]), np.sort(order[half:]), name="ATD authors (HAR)")
+
+
+def label_budget(
+    y: npt.ArrayLike, budget: int | float | str, seed: int | np.random.Generator = 0
+) -> IntArray:
+    """Choose which training samples get to keep their label.
+
+    Samples are put into one order, in which every class is spread evenly by its share (each class
+    once first), and the first ones are taken. So the choice is stratified, has every class as soon
+    as the budget allows, and a larger budget contains a smaller one of the same seed.
+
+    Parameters
+    ----------
+    y : array of int
+        Labels of the training samples; those with -1 are never chosen.
+    budget : int, float or str
+        How many: a number of samples (int), a fraction of the labelled ones (float up to 1) or a
+        percentage (``"5%"``). Fractions are rounded up.
+    seed : int or Generator
+        Seed. Budgets are nested for equal integer seeds.
+
+    Returns
+    -------
+    array of int
+        Sorted positions in ``y``.
+
+    Examples
+    --------
+    >>> label_budget([0, 0, 0, 1, 1, 1, 2, -1], 3, seed=1)
+    array([0, 5, 6])
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"y has shape {labels.shape} of {labels.dtype}; integers are needed"
+        )
+    labelled = np.flatnonzero(labels >= 0)
+    if not len(labelled):
+        raise InvalidInputError("y has no labelled samples to choose from")
+    count = _budget_count(budget, len(labelled))
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(labelled)
+    classes, code, sizes = np.unique(labels[shuffled], return_inverse=True, return_counts=True)
+    if count < len(classes):
+        warnings.warn(
+            f"a budget of {count} labels is smaller than the number of classes, {len(classes)}; "
+            "some classes get none",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+    # The k-th of the m samples of a class belongs at (k + u) / m of the way, with one u a class;
+    # the first of every class comes before all others.
+    by_class = np.argsort(code, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    rank = np.empty(len(shuffled), dtype=np.int64)
+    rank[by_class] = np.arange(len(shuffled)) - np.repeat(starts, sizes)
+    place = (rank + rng.uniform(0.25, 0.75, len(classes))[code]) / sizes[code]
+    place[rank == 0] = -rng.uniform(0.5, 1.0, len(classes))[code[rank == 0]]
+    return np.sort(shuffled[np.argsort(place, kind="stable")[:count]]).astype(np.int64)
+
+
+def linear_probe(
+    features_train: npt.ArrayLike,
+    y_train: npt.ArrayLike,
+    features_test: npt.ArrayLike,
+    y_test: npt.ArrayLike,
+    *,
+    C: float = 1.0,
+    max_iter: int = 1000,
+    class_weight: str | None = None,
+) -> ProbeResult:
+    """Judge features by a logistic regression: standardised on train, scored on test.
+
+    Parameters
+    ----------
+    features_train, features_test : arrays of shape (n, n_features)
+        Features.
+    y_train, y_test : arrays of int
+        Labels; samples with -1 are left out.
+    C : float
+        Inverse strength of the L2 penalty.
+    max_iter : int
+        Most iterations of the solver.
+    class_weight : {None, "balanced"}
+        As in scikit-learn.
+
+    Returns
+    -------
+    ProbeResult
+        Macro F1 and balanced accuracy are over the classes of the test samples.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    train, target = _features("train", features_train, y_train)
+    test, truth = _features("test", features_test, y_test)
+    if train.shape[1] != test.shape[1]:
+        raise InvalidInputError(
+            f"features_train has {train.shape[1]} columns, but features_test has {test.shape[1]}"
+        )
+    classes, there = np.unique(target), np.unique(truth)
+    if len(classes) < 2:
+        raise InvalidInputError(
+            f"the training labels are all {classes[0]}; a classifier needs at least two classes "
+            "(take a larger label budget)"
+        )
+    absent = np.setdiff1d(there, classes)
+    if len(absent):
+        warnings.warn(
+            f"classes {absent.tolist()} of the test samples have no training sample and cannot be "
+            "predicted",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+    probe = make_pipeline(
+        StandardScaler(),
+        LogisticRegression(C=C, max_iter=max_iter, class_weight=class_weight),
+    )
+    probe.fit(train, target)
+    predictions = probe.predict(test)
+    recalls = [float((predictions[truth == c] == c).mean()) for c in there]
+    return ProbeResult(
+        accuracy=float(accuracy_score(truth, predictions)),
+        balanced_accuracy=float(np.mean(recalls)),
+        macro_f1=float(
+            f1_score(truth, predictions, labels=there, average="macro", zero_division=0)
+        ),
+        predictions=np.asarray(predictions, dtype=np.int64),
+        n_train=len(target),
+        n_test=len(truth),
+    )
+
+
+def _rounded(wanted: npt.NDArray[np.float64]) -> IntArray:
+    """Whole numbers with the same sum, by largest remainder, none below 1."""
+    counts = np.floor(wanted + 1e-9).astype(np.int64)
+    short = round(float(wanted.sum())) - int(counts.sum())
+    counts[np.argsort(counts - wanted, kind="stable")[:short]] += 1
+    while (counts < 1).any():
+        counts[int(np.argmax(counts))] -= 1
+        counts[int(np.argmin(counts))] += 1
+    return counts
+
+
+def _budget_count(budget: int | float | str, available: int) -> int:
+    if isinstance(budget, bool):
+        raise InvalidInputError("budget is a truth value; give a number")
+    if isinstance(budget, str):
+        try:
+            fraction = float(budget.strip().removesuffix("%")) / 100
+        except ValueError:
+            fraction = -1.0
+        if not budget.strip().endswith("%") or not 0 < fraction <= 1:
+            raise InvalidInputError(f"budget={budget!r} is not a percentage such as '5%'")
+    elif isinstance(budget, int | np.integer):
+        if budget < 1:
+            raise InvalidInputError(f"budget={budget} must be at least 1")
+        if budget > available:
+            raise InvalidInputError(
+                f"budget={budget} is more than the {available} labelled training samples"
+            )
+        return int(budget)
+    else:
+        fraction = float(budget)
+        if not 0 < fraction <= 1:
+            raise InvalidInputError(
+                f"budget={budget} as a fraction must lie above 0 and at most 1; a number of "
+                "samples is an int"
+            )
+    return min(available, max(1, int(np.ceil(fraction * available - 1e-9))))
+
+
+def _features(part: str, features: Any, y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    values, labels = np.asarray(features), np.asarray(y)
+    if values.ndim != 2 or values.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            f"features_{part} has shape {values.shape} of {values.dtype}; numbers of shape "
+            "(n, n_features) are needed"
+        )
+    if labels.shape != (len(values),) or labels.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"y_{part} has shape {labels.shape} of {labels.dtype}, but there are {len(values)} "
+            "rows of features; one integer a row is needed"
+        )
+    if not np.isfinite(values).all():
+        row, column = (int(v) for v in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidInputError(f"features_{part}[{row}, {column}] is {values[row, column]}")
+    keep = labels >= 0
+    if not keep.any():
+        raise InvalidInputError(f"y_{part} has no labelled samples")
+    return values[keep], labels[keep]
