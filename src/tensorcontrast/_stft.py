@@ -16,7 +16,7 @@ from tensorcontrast.errors import InvalidInputError
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
 """What a tensor can hold of the short-time Fourier transform."""
 
-_BLOCK = 1 << 19
+_BLOCK = 1 << 18
 """Complex values of one block of work: it stays in the cache, and bounds the memory."""
 
 

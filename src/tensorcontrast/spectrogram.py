@@ -251,16 +251,23 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             Signals.
         """
         check_is_fitted(self)
-        if self._frames.representation != "complex":
+        representation = self._frames.representation
+        if representation != "complex":
             raise InvalidInputError(
-                f"representation {self._frames.representation!r} has lost the phase, so that there is no "
-                "way back to signals; use representation='complex'"
+                f"representation {representation!r} has lost the phase, so that there is no way "
+                "back to signals; use representation='complex'"
             )
         tensors = np.asarray(tensors)
         if tensors.shape[1:] != self.output_shape_:
             raise InvalidInputError(
                 f"tensors have shape {tensors.shape} where [n, *{self.output_shape_}] is expected; "
                 "pass what transform returns"
+            )
+        bad = np.count_nonzero(~np.isfinite(tensors), axis=(1, 2, 3))
+        if bad.any():
+            first = int(np.flatnonzero(bad)[0])
+            raise InvalidInputError(
+                f"tensors[{first}] holds {bad[first]} values that are not finite; drop the sample"
             )
         frames, c = self._frames, self.n_channels_in_
         Z = tensors[:, :c] + 1j * tensors[:, c:]
@@ -288,10 +295,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             self._validate_params()
         except InvalidParameterError as error:
             raise InvalidInputError(str(error)) from None
-        for name in ("fs", "floor"):
-            value = getattr(self, name)
-            if value is not None and not np.isfinite(value):
-                raise InvalidInputError(f"{name} is {value!r}; use a finite number above 0")
         if self.n_jobs == 0:
             raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
         if self.mean_row and self.representation == "complex":
@@ -334,14 +337,14 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
 
     def _check_signals(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = as_signals(X)
+        signals = as_signals(X)
         n_channels, n_times = self.n_channels_in_, self.n_times_in_
-        if X.shape[1:] != (n_channels, n_times):
+        if signals.shape[1:] != (n_channels, n_times):
             raise InvalidInputError(
-                f"X has {X.shape[1]} channels of {X.shape[2]} samples, fit saw {n_channels} of "
-                f"{n_times}; pass windows of the same kind, or fit again"
+                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
+                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
             )
-        return X
+        return signals
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -90,7 +90,13 @@ class Jitter(Augmentation):
             grid = min(t, self.points or max(2, t // 10))
             coarse = self._draw((n, c, grid), X.dtype, rng)
             coarse *= low
-            X += coarse @ _interpolation(grid, t).astype(X.dtype)
+            before, left, right = _interpolation(grid, t, X.dtype)
+            noise = coarse.take(before, axis=2)
+            noise *= left
+            X += noise
+            coarse.take(before + 1, axis=2, out=noise, mode="clip")
+            noise *= right
+            X += noise
         return X
 
     def _amplitude(self, X: np.ndarray) -> np.ndarray:
@@ -111,14 +117,15 @@ class Jitter(Augmentation):
         return noise
 
 
-@lru_cache(maxsize=32)
-def _interpolation(grid: int, n_times: int) -> np.ndarray:
-    """Linear interpolation [grid, time] from the grid to all times, columns of unit norm."""
+def _interpolation(
+    grid: int, n_times: int, dtype: np.dtype[Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Interpolate linearly: point before each time, weights of it and the next, of unit norm."""
     place = np.linspace(0, grid - 1, n_times)
-    matrix = np.maximum(0.0, 1.0 - np.abs(place - np.arange(grid)[:, None]))
-    matrix /= np.linalg.norm(matrix, axis=0)
-    matrix.flags.writeable = False
-    return matrix
+    before = np.minimum(place.astype(np.intp), max(0, grid - 2))
+    right = place - before
+    norm = np.hypot(1 - right, right)
+    return before, ((1 - right) / norm).astype(dtype), (right / norm).astype(dtype)
 
 
 @register
