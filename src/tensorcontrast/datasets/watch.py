@@ -34,8 +34,8 @@ def load_watch(
     """Load smartwatch recordings of seven shoulder exercises by ten subjects.
 
     Each of 140 recordings is one set of repetitions of one exercise, with one arm of one subject,
-    at 50 Hz. They are cut into windows. A repetition takes some seconds, so that the default of
-    4 s holds one or more of them.
+    at 50 Hz, 19 to 52 s long for 20 repetitions. They are cut into windows; the default of 4 s
+    holds at least one whole repetition.
 
     The file is a pickled array, so it is unpickled only after its size and SHA-256 have been
     found to be the known ones; any other file is refused. The package seglearn is not imported.
