@@ -110,20 +110,22 @@ class Frames:
             elif self.representation == "log-magnitude":
                 self._log(part)
         if self.mean_row:
-            out[:, :c, f] = self._signed(Z[:, :, 0].real)
+            total = float(self.n_fft if self.window is None else self.window.sum(dtype=float))
+            total /= self.n_fft**0.5 if self.norm == "ortho" else 1
+            out[:, :c, f] = self._signed(Z[:, :, 0].real / self.dtype.type(total))
             out[:, c:, f] = 0
 
     def _log(self, values: np.ndarray) -> None:
         values += self.dtype.type(self.floor)
         np.log(values, out=values)
 
-    def _signed(self, total: np.ndarray) -> np.ndarray:
-        """Law of the representation, made odd: f(s) = sign(s)·(g(|s|) − g(0))."""
+    def _signed(self, mean: np.ndarray) -> np.ndarray:
+        """Law g of the representation, made odd: f(m) = sign(m)·(g(|m|) − g(0))."""
         if self.representation == "magnitude":
-            return total
+            return mean
         if self.representation == "sqrt-magnitude":
-            return np.asarray(np.copysign(np.sqrt(np.abs(total)), total))
-        return np.asarray(np.copysign(np.log1p(np.abs(total) / self.floor), total))
+            return np.asarray(np.copysign(np.sqrt(np.abs(mean)), mean))
+        return np.asarray(np.copysign(np.log1p(np.abs(mean) / self.floor), mean))
 
 
 def compute_tensors(

@@ -54,10 +54,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     representation : str, default="sqrt-magnitude"
         See the table.
     mean_row : bool, default=False
-        Append a last frequency row with the signed mean of the frame under the window, on the
-        scale of the row of frequency 0: with s = Z at frequency 0 (the sum under the window),
-        s for "magnitude", sign(s)·√|s| for "sqrt-magnitude", sign(s)·log(1 + |s| / floor) for the
-        logarithms. The other rows do not tell +1 g from −1 g. Imaginary channels hold 0 there.
+        Append a last frequency row with the signed mean of the frame, under the law of the other
+        rows: with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
+        "sqrt-magnitude", sign(m)·log(1 + |m| / floor) for the logarithms. So a change of units
+        scales all rows alike where there is no logarithm. The other rows do not tell +1 g from
+        −1 g. Imaginary channels hold 0 there.
     norm : {"backward", "ortho"}, default="backward"
         "ortho" divides Z by √n_fft.
     floor : float, default=1e-3

@@ -1,1 +1,7 @@
-"""decompose."""
+"""Tensors to features: CP models with and without contrast, as scikit-learn estimators."""
+
+from tensorcontrast.decompose.atd import ATD
+from tensorcontrast.decompose.cpd import CPD
+from tensorcontrast.decompose.plc import PLC
+
+__all__ = ["ATD", "CPD", "PLC"]

@@ -1,0 +1,144 @@
+"""Input checks: scikit-learn's, with errors that name the place and the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.validation import check_array, validate_data
+
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+
+Array = NDArray[Any]
+
+
+def check_parameters(estimator: Any) -> None:
+    """Check an estimator's parameters against its ``_parameter_constraints``."""
+    try:
+        estimator._validate_params()
+    except InvalidParameterError as error:
+        raise InvalidInputError(str(error)) from None
+
+
+def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int = 1) -> Array:
+    """X (n, I_1, …, I_K) as a float array, C-ordered, finite, of the dims that were fitted."""
+    name = type(estimator).__name__
+    wanted = estimator.dtype
+    if reset:
+        dtype: Any = [np.float32, np.float64] if wanted is None else np.dtype(wanted)
+    else:
+        dtype = estimator.center_.dtype
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            dtype=dtype,
+            order="C",
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=min_samples,
+            reset=reset,
+        )
+    except TypeError as error:
+        raise InvalidTypeError(f"{name}: {error}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+    X = np.asarray(X)
+    if 0 in X.shape:
+        raise InvalidInputError(f"{name}: X has shape {X.shape}: a mode of length 0 holds nothing")
+    if not reset and X.shape[1:] != tuple(estimator.dims_):
+        raise InvalidInputError(
+            f"{name}: samples have dims {X.shape[1:]} but the model was fitted on "
+            f"{tuple(estimator.dims_)}; make both with the same channels and spectrogram"
+        )
+    check_finite(X, "X")
+    return X
+
+
+def check_finite(X: Array, name: str) -> None:
+    """Raise where X (n, …) holds NaN or infinity, naming the first place and the counts."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(X)
+    if not bad.any():
+        return
+    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    nans = int(np.isnan(X).sum())
+    samples = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+    raise InvalidInputError(
+        f"{name}{list(first)} is {X[first]}: {name} holds {nans} NaN and {int(bad.sum()) - nans} "
+        f"infinity in {len(samples)} of {len(X)} samples (first: {samples[:5].tolist()}); "
+        "drop these samples or fill them in before fitting"
+    )
+
+
+def check_view(view: Any, X: Array, dtype: np.dtype[Any]) -> Array:
+    """Check the augmented view of X: same shape, finite."""
+    try:
+        V = check_array(
+            view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
+        )
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"view: {error}") from error
+    if V.shape != X.shape:
+        raise InvalidInputError(
+            f"view has shape {V.shape} but X has {X.shape}: the view must hold the same samples, "
+            "augmented, in the same order"
+        )
+    check_finite(V, "view")
+    return np.asarray(V)
+
+
+def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
+    """Check features (n, rank)."""
+    try:
+        features = np.asarray(check_array(W, dtype=dtype, input_name="W"))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(str(error)) from error
+    if features.shape[1] != rank:
+        raise InvalidInputError(f"W has {features.shape[1]} columns but the model has rank_={rank}")
+    return features
+
+
+def check_y_length(y: Any, n_samples: int) -> None:
+    """Raise where labels are given and are not one a sample."""
+    if y is not None:
+        shape = np.shape(y)
+        if not shape or shape[0] != n_samples:
+            raise InvalidInputError(
+                f"y has {shape[0] if shape else 'no'} labels but X has {n_samples} samples"
+            )
+
+
+def check_labels(y: Any, n_samples: int) -> NDArray[np.intp]:
+    """Labels as 0-based integers without gaps, −1 for unknown (given as −1)."""
+    check_y_length(y, n_samples)
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise InvalidInputError(f"y has shape {labels.shape}; one label a sample is needed")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InvalidInputError("y holds NaN or infinity; pass -1 for samples without a label")
+    classes, out = np.unique(labels, return_inverse=True)
+    if labels.dtype.kind in "iuf" and classes[0] == -1:
+        out = out - 1
+    return out.astype(np.intp)
+
+
+def generator(random_state: Any, *extra: int) -> np.random.Generator:
+    """Make a Generator from scikit-learn's ``random_state``; further numbers give other streams."""
+    if random_state is None:
+        return np.random.default_rng()
+    drawn = check_random_state(random_state).randint(2**31 - 1, size=4)
+    return np.random.default_rng([*drawn.tolist(), *extra])
+
+
+def plain_output(estimator: Any, X: ArrayLike) -> Array:
+    """``transform`` as an array whatever ``set_output`` says."""
+    out = type(estimator).transform
+    return np.asarray(getattr(out, "__wrapped__", out)(estimator, X))

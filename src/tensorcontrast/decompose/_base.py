@@ -1,0 +1,475 @@
+"""What CPD, ATD and PLC share: input checks, scaling, fitting loop, transform, files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import checks
+from tensorcontrast.decompose import als, kernels
+from tensorcontrast.decompose.convergence import History, Monitor
+from tensorcontrast.decompose.graph import cluster
+from tensorcontrast.decompose.updates import Encoder
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+
+Array = NDArray[Any]
+ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
+
+#: Values that a chunk of a streamed computation holds at most (64 MiB in float32).
+CHUNK_VALUES = 2**24
+#: Sweeps over a batch in the first and in later calls of ``partial_fit``.
+FIRST_SWEEPS, LATER_SWEEPS = 10, 3
+
+
+@dataclass
+class Fit:
+    """Outcome of one run: factors in the scale of the fit, and how it went."""
+
+    factors: list[Array]
+    contrast: als.Contrast
+    memory: als.Memory
+    history: History
+    converged: bool
+    interrupted: bool
+    monitor: Monitor
+    learned: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def objective(self) -> float:
+        """Last value of E8."""
+        return self.history["objective"][-1]
+
+
+class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"random"}), list, tuple],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
+        "step_size": [Interval(Real, 0, 1, closed="right")],
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "center": ["boolean"],
+        "scale": ["boolean"],
+        "dtype": [StrOptions({"float32", "float64"}), None],
+        "forgetting": [Interval(Real, 0, 1, closed="both")],
+        "random_state": ["random_state"],
+        "callback": [callable, None],
+        "verbose": ["verbose"],
+    }
+    #: Iterations without contrast before the contrast begins.
+    warm_up: int = 0
+
+    # ---------------------------------------------------------------- what subclasses define
+
+    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+        """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
+        raise InvalidInputError(f"{type(self).__name__} has no contrast")
+
+    def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
+        """Return a view of X where the method needs one and the caller gave none."""
+        return None
+
+    def _fresh(self) -> bool:
+        """Whether views made by ``_augment`` are drawn anew each iteration."""
+        return False
+
+    def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+        """Labels that take part in the fit; by default none do, whatever y is."""
+        checks.check_y_length(y, n_samples)
+        return None
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
+        """Learn the factors from X (n, I_1, …, I_K).
+
+        Parameters
+        ----------
+        X : array-like (n, I_1, …, I_K)
+            One tensor a sample; a plain matrix is a tensor of order 1 a sample.
+        y : array-like (n,), optional
+            Only ``PLC(graph="true")`` uses it; −1 means unknown.
+        view : array-like of the shape of X, or callable, optional
+            The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
+            view, drawn anew each iteration.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C ends the fit after the running iteration is dropped: the estimator is usable,
+        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller.
+        """
+        checks.check_parameters(self)
+        X = checks.check_tensor(self, X, reset=True, min_samples=2)
+        known = self._labels_used(y, len(X))
+        rng = checks.generator(self.random_state)
+        self._learn_scaling(X)
+        self.rank_ = self._allowed_rank(X.shape)
+        views = self._views(X, view, rng)
+        fit = self._solve(views, known, rng)
+        self._finish(fit, views() if callable(views) else views)
+        if fit.interrupted:
+            raise KeyboardInterrupt(f"{type(self).__name__}.fit was interrupted; it can be used")
+        fit.monitor.warn_if_unfinished()
+        return self
+
+    def fit_transform(
+        self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
+    ) -> Array:
+        """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
+        return self.fit(X, y, view=view).transform(X)
+
+    def _solve(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+    ) -> Fit:
+        """Best of ``n_init`` runs by the objective."""
+        first = views() if callable(views) else views
+        seed = int(rng.integers(2**31))
+        contrast = self._contrast(len(first.X), known, seed)
+        best: Fit | None = None
+        for _ in range(self.n_init if isinstance(self.init, str) else 1):
+            fit = self._run(views, self._start(first, rng), contrast, rng)
+            if best is None or fit.objective < best.objective or fit.interrupted:
+                best = fit
+            if fit.interrupted:
+                break
+        assert best is not None
+        return best
+
+    def _run(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        factors: list[Array],
+        contrast: als.Contrast,
+        rng: np.random.Generator,
+        warm_up: int | None = None,
+    ) -> Fit:
+        memory = als.Memory()
+        first = views() if callable(views) else views
+        monitor = Monitor(
+            type(self).__name__,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            patience=self.patience,
+            size=0.5 * first.norm_squared,
+            callback=self.callback,
+            verbose=bool(self.verbose),
+        )
+        with monitor:
+            factors, interrupted = als.run(
+                views,
+                factors,
+                contrast,
+                alpha=self.alpha,
+                warm_up=self.warm_up if warm_up is None else warm_up,
+                monitor=monitor,
+                batch_size=self.batch_size,
+                step_size=self.step_size,
+                rng=rng,
+                memory=memory,
+            )
+        if self.batch_size is not None or callable(views):
+            memory.W = memory.V = None
+        return Fit(
+            factors, contrast, memory, monitor.history, monitor.converged, interrupted, monitor
+        )
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
+        """Learn from one more batch of an endless stream.
+
+        The sums over samples that a factor update needs (E10) are kept and fade by
+        ``forgetting`` with each batch; mean and scale are running averages. ``features_`` and
+        ``labels_`` are those of the last batch.
+        """
+        checks.check_parameters(self)
+        begun = hasattr(self, "n_batches_seen_")
+        X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
+        known = self._labels_used(y, len(X))
+        rng = checks.generator(self.random_state, int(getattr(self, "n_batches_seen_", 0)))
+        past: als.Statistics | None = None
+        memory = als.Memory()
+        if begun:
+            self._update_scaling(X)
+            factors = [U.copy() for U in self.factors_]
+            past = als.Statistics(self._stream["Q"], self._stream["WtW"])
+            memory.centers = self._stream.get("centers")
+        else:
+            self._learn_scaling(X)
+            self.n_batches_seen_ = 0
+            self.history_: History = {}
+            self.rank_ = self._allowed_rank(X.shape)
+        views = self._views(X, view, rng)
+        views = views() if callable(views) else views
+        contrast = self._contrast(len(X), known, int(rng.integers(2**31)))
+        if not begun:
+            factors = self._start(views, rng)
+        sums: als.Statistics | None = None
+        for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
+            factors, _, sums, terms = als.sweep(
+                views,
+                factors,
+                contrast,
+                alpha=self.alpha,
+                memory=memory,
+                past=past,
+                forgetting=self.forgetting,
+            )
+        monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
+        monitor.history = self.history_
+        monitor.record(terms)
+        fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
+        gain, order = self._finish(fit, views)
+        assert sums is not None
+        sums = sums.regauged(gain, order)
+        self._stream: dict[str, Array] = {"Q": sums.Q, "WtW": sums.WtW}
+        if memory.centers is not None:
+            self._stream["centers"] = memory.centers[:, order] * np.sign(gain).astype(sums.Q.dtype)
+        self.n_samples_seen_ += len(X)
+        self.n_batches_seen_ += 1
+        return self
+
+    def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
+        """Set the learned attributes, factors in normal form; gives the gauge and the order."""
+        features, P = als.solve_features(views, fit.factors, fit.contrast, self.alpha, fit.memory)
+        HtH = kernels.gram(fit.factors)
+        residual = kernels.residual_squared(views.norm_x, P, features.W, HtH)
+        norms = np.sqrt(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64))
+        self.factors_, gain, order = kernels.normal_form(fit.factors, norms)
+        scale = gain.astype(features.W.dtype)
+        self.features_ = features.W[:, order] * scale
+        self.view_features_ = None if features.V is None else features.V[:, order] * scale
+        self.weights_ = (np.abs(gain) * norms[order] / np.sqrt(len(features.W))).astype(scale.dtype)
+        # The ridge acts on features in the scale of the fit; a component of zero size has none.
+        alive = np.abs(gain) > 0
+        self.ridge_ = self.alpha / np.where(alive, gain, 1.0) ** 2
+        self.reconstruction_error_ = float(np.sqrt(residual / views.norm_x))
+        self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
+        self.converged_, self.interrupted_ = fit.converged, fit.interrupted
+        self._labels: NDArray[np.intp] | None = fit.memory.labels
+        for name, value in fit.learned.items():
+            setattr(self, name, value)
+        return gain, order
+
+    def _start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
+        """Factors to start from, columns of unit length where they are drawn."""
+        dtype = views.X.dtype
+        if isinstance(self.init, str):
+            drawn = [rng.standard_normal((d, self.rank_)).astype(dtype) for d in self.dims_]
+            return [U / np.linalg.norm(U, axis=0) for U in drawn]
+        given = [np.array(U, dtype=dtype) for U in self.init]
+        wanted = [(d, self.rank_) for d in self.dims_]
+        if [U.shape for U in given] != wanted or not all(np.isfinite(U).all() for U in given):
+            raise InvalidInputError(
+                f"init holds arrays of shapes {[U.shape for U in given]}; "
+                f"finite ones of shapes {wanted} are needed, one a mode"
+            )
+        return given
+
+    def _allowed_rank(self, shape: tuple[int, ...]) -> int:
+        """``rank``, or the largest rank that a tensor of this shape can have."""
+        sizes = sorted(shape)
+        bound = 1
+        for size in sizes[:-1]:
+            bound = min(bound * size, 2**31)
+        if self.rank > bound:
+            warnings.warn(
+                f"rank={self.rank} is more than a tensor of shape {shape} can have; "
+                f"rank_={bound} is used",
+                TensorContrastWarning,
+                stacklevel=4,
+            )
+        return min(int(self.rank), bound)
+
+    # ---------------------------------------------------------------- scaling and views
+
+    def _learn_scaling(self, X: Array) -> None:
+        self.dims_ = X.shape[1:]
+        self.n_samples_seen_ = 0
+        mean = X.mean(axis=0, dtype=np.float64) if self.center else np.zeros(self.dims_)
+        self.center_ = mean.astype(X.dtype)
+        self.scale_ = 1.0
+        flat = X.reshape(len(X), -1)
+        squared = np.concatenate(
+            [kernels.row_norms_squared(c) for c in self._centred_chunks(flat)]
+        ).mean()
+        size = float(np.sqrt(squared))
+        # What is left of equal samples after centring is rounding, not signal.
+        floor = 8 * np.finfo(X.dtype).eps * float(np.linalg.norm(mean))
+        if not size > floor:
+            what = "all samples are equal" if self.center else "all samples are zero"
+            raise InvalidInputError(
+                f"X of shape {X.shape} has nothing to decompose: {what}"
+                + ("; pass center=False to decompose the mean itself" if self.center else "")
+            )
+        if self.scale:
+            self.scale_ = size
+
+    def _update_scaling(self, X: Array) -> None:
+        share = len(X) / (self.n_samples_seen_ + len(X))
+        if self.center:
+            mean = X.mean(axis=0, dtype=np.float64)
+            moved = (1 - share) * self.center_.astype(np.float64) + share * mean
+            self.center_ = moved.astype(self.center_.dtype)
+        if self.scale:
+            old, self.scale_ = self.scale_, 1.0
+            flat = X.reshape(len(X), -1)
+            squared = np.concatenate(
+                [kernels.row_norms_squared(c) for c in self._centred_chunks(flat)]
+            ).mean()
+            self.scale_ = float(np.sqrt((1 - share) * old**2 + share * squared))
+
+    def _centred_chunks(self, flat: Array) -> Iterator[Array]:
+        """Centred and scaled copies of the rows of X (n, i), a bounded number at a time."""
+        center = self.center_.reshape(-1)
+        step = max(1, CHUNK_VALUES // max(flat.shape[1], 1))
+        for start in range(0, len(flat), step):
+            chunk = flat[start : start + step] - center
+            if self.scale_ != 1.0:
+                chunk *= chunk.dtype.type(1.0) / chunk.dtype.type(self.scale_)
+            yield chunk
+
+    def _normalised(self, X: Array) -> Array:
+        """X (n, I_1, …) as centred, scaled rows (n, i) in memory of their own."""
+        flat = X.reshape(len(X), -1)
+        out = np.empty(flat.shape, dtype=self.center_.dtype)
+        at = 0
+        for chunk in self._centred_chunks(flat):
+            out[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        return out
+
+    def _views(
+        self, X: Array, view: ViewLike, rng: np.random.Generator
+    ) -> als.Views | Callable[[], als.Views]:
+        """Both views, normalised; a callable where the second is drawn anew each iteration."""
+        data = self._normalised(X)
+        norm = float(kernels.row_norms_squared(data).sum())
+
+        def pair(other: Any) -> als.Views:
+            if other is None:
+                return als.Views(data, None, norm, 0.0)
+            V = checks.check_view(other, X, self.center_.dtype)
+            normalised = self._normalised(V)
+            return als.Views(
+                data, normalised, norm, float(kernels.row_norms_squared(normalised).sum())
+            )
+
+        if callable(view):
+            return lambda: pair(view(rng))
+        if view is None and self._fresh():
+            return lambda: pair(self._augment(X, rng))
+        return pair(self._augment(X, rng) if view is None else view)
+
+    # ---------------------------------------------------------------- using the model
+
+    @property
+    def labels_(self) -> NDArray[np.intp]:
+        """Pseudo class of each fitted sample."""
+        check_is_fitted(self, "factors_")
+        if self._labels is None:
+            count = self._cluster_count(len(self.features_))
+            self._labels = cluster(self.features_, count, seed=0)[0]
+        return self._labels
+
+    def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
+        """``n_clusters``; by default the number of known classes, or else min(8, n // 2)."""
+        if self.n_clusters is not None:
+            return int(self.n_clusters)
+        return n_classes if n_classes else max(1, min(8, n_samples // 2))
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12."""
+        check_is_fitted(self, "factors_")
+        X = checks.check_tensor(self, X, reset=False)
+        H = kernels.khatri_rao(self.factors_)
+        projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
+        flat = X.reshape(len(X), -1)
+        out = np.empty((len(X), self.rank_), dtype=H.dtype)
+        at = 0
+        for chunk in self._centred_chunks(flat):
+            np.matmul(chunk, projector, out=out[at : at + len(chunk)])
+            at += len(chunk)
+        return out
+
+    def inverse_transform(self, W: ArrayLike) -> Array:
+        """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1."""
+        check_is_fitted(self, "factors_")
+        W = checks.check_features(W, self.rank_, self.center_.dtype)
+        flat = kernels.cp_to_flat(W, self.factors_)
+        flat *= self.scale_
+        flat += self.center_.reshape(-1)
+        return flat.reshape(len(W), *self.dims_)
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Share of the variance of X about the model's mean that the features explain."""
+        W = np.asarray(checks.plain_output(self, X))
+        X = checks.check_tensor(self, X, reset=False)
+        flat = X.reshape(len(X), -1)
+        H = kernels.khatri_rao(self.factors_)
+        HtH = kernels.gram(self.factors_)
+        residual = total = 0.0
+        at = 0
+        for chunk in self._centred_chunks(flat):
+            rows = W[at : at + len(chunk)]
+            norm = float(kernels.row_norms_squared(chunk).sum())
+            residual += kernels.residual_squared(norm, chunk @ H, rows, HtH)
+            total += norm
+            at += len(chunk)
+        return 1.0 - residual / total if total > 0 else 0.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
+        from tensorcontrast import model_io
+
+        check_is_fitted(self, "factors_")
+        model_io.save_model(self, path)
+
+    def _check_learned(self) -> None:
+        """Raise where the learned attributes of a loaded model do not fit each other."""
+        shapes = [U.shape for U in self.factors_]
+        if (
+            shapes != [(d, self.rank_) for d in self.dims_]
+            or self.center_.shape != tuple(self.dims_)
+            or self.ridge_.shape != (self.rank_,)
+        ):
+            raise InvalidInputError(
+                f"factors of shapes {shapes} and a mean of shape {self.center_.shape} do not make "
+                f"a model of rank {self.rank_} for tensors {tuple(self.dims_)}"
+            )
+
+    # ---------------------------------------------------------------- scikit-learn
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.rank_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "factors_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,263 @@
+"""Alternating least squares over samples and modes (E10, E11), with a contrast plugged in.
+
+A *contrast* turns the projections of both views into features; the sweep then moves the factors.
+Nothing here knows about scikit-learn: arrays in, arrays out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.decompose import kernels, losses
+from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.decompose.updates import Encoder
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Memory:
+    """What a contrast keeps from one iteration to the next."""
+
+    W: Array | None = None
+    V: Array | None = None
+    labels: NDArray[np.intp] | None = None
+    centers: Array | None = None
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of both views under a contrast, its value (not weighted) and its terms."""
+
+    W: Array
+    V: Array | None
+    contrast: float = 0.0
+    beta: float = 0.0
+    terms: dict[str, float] = field(default_factory=dict)
+
+
+class Contrast(Protocol):
+    """Features from P = XH and P̃ = X̃H (n, r)."""
+
+    def __call__(
+        self, P: Array, P_view: Array | None, encoder: Encoder, memory: Memory
+    ) -> Features:
+        """Solve for the features of both views; the factors, in ``encoder``, are fixed."""
+        ...
+
+
+def no_contrast(P: Array, P_view: Array | None, encoder: Encoder, memory: Memory) -> Features:
+    """Features of both views with β = 0. Equation E12."""
+    return Features(encoder(P), None if P_view is None else encoder(P_view))
+
+
+@dataclass
+class Views:
+    """Data (n, i) and its augmented view, centred and scaled, with their squared norms."""
+
+    X: Array
+    V: Array | None
+    norm_x: float
+    norm_v: float
+
+    @classmethod
+    def of(cls, X: Array, V: Array | None) -> Views:
+        """Measure the norms once."""
+        norm_v = 0.0 if V is None else float(kernels.row_norms_squared(V).sum())
+        return cls(X, V, float(kernels.row_norms_squared(X).sum()), norm_v)
+
+    @property
+    def norm_squared(self) -> float:
+        """‖X‖² + ‖X̃‖²."""
+        return self.norm_x + self.norm_v
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
+        """Mini-batches in random order; the last one is dropped if it is a single sample."""
+        order = rng.permutation(len(self.X))
+        for start in range(0, len(order), size):
+            at = order[start : start + size]
+            if len(at) > 1:
+                yield Views.of(self.X[at], None if self.V is None else self.V[at])
+
+
+@dataclass
+class Statistics:
+    """Sums over samples that a factor update needs: Q = WᵀX and WᵀW, over both views (E10)."""
+
+    Q: Array
+    WtW: Array
+
+    @classmethod
+    def of(cls, views: Views, features: Features) -> Statistics:
+        """One matrix product a view."""
+        Q = kernels.factor_products(views.X, features.W)
+        WtW = features.W.T @ features.W
+        if views.V is not None and features.V is not None:
+            Q += kernels.factor_products(views.V, features.V)
+            WtW += features.V.T @ features.V
+        return cls(Q, WtW)
+
+    def add(self, other: Statistics, forgetting: float) -> Statistics:
+        """Old sums, faded by ``forgetting``, plus new ones."""
+        return Statistics(forgetting * self.Q + other.Q, forgetting * self.WtW + other.WtW)
+
+    def regauged(self, gain: Array, order: Array) -> Statistics:
+        """Give the same sums for features ``W[:, order] * gain``."""
+        g = gain.astype(self.Q.dtype)
+        return Statistics(
+            self.Q[order] * g[:, None], self.WtW[np.ix_(order, order)] * np.outer(g, g)
+        )
+
+
+def project(views: Views, factors: list[Array]) -> tuple[Array, Array | None]:
+    """``XH`` and ``X̃H``: one matrix product a view."""
+    H = kernels.khatri_rao(factors)
+    return views.X @ H, None if views.V is None else views.V @ H
+
+
+def solve_features(
+    views: Views, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+) -> tuple[Features, Array]:
+    """Features of both views for fixed factors, and P = XH."""
+    P, P_view = project(views, factors)
+    encoder = Encoder.from_factors(factors, alpha)
+    return contrast(P, P_view, encoder, memory), P
+
+
+def sweep(
+    views: Views,
+    factors: list[Array],
+    contrast: Contrast,
+    *,
+    alpha: float,
+    memory: Memory,
+    past: Statistics | None = None,
+    forgetting: float = 1.0,
+) -> tuple[list[Array], Features, Statistics, dict[str, float]]:
+    """One iteration of Algorithm 1: features of both views, then every factor. Equation E11.
+
+    Four matrix products over the samples with two views, two with one.
+    """
+    features, _ = solve_features(views, factors, contrast, alpha, memory)
+    sums = Statistics.of(views, features)
+    if past is None:
+        factors, misfit = kernels.update_factors(sums.Q, sums.WtW, factors, alpha)
+    else:
+        blended = past.add(sums, forgetting)
+        factors, _ = kernels.update_factors(blended.Q, blended.WtW, factors, alpha)
+        misfit = _misfit(sums, factors)
+        sums = blended
+    residual = max(views.norm_squared + misfit, 0.0)
+    memory.W, memory.V = features.W, features.V
+    reg = alpha * losses.ridge(features.W, features.V, factors)
+    terms = {
+        "objective": 0.5 * residual + reg + features.beta * features.contrast,
+        "reconstruction": 0.5 * residual,
+        "reconstruction_error": float(np.sqrt(residual / views.norm_squared)),
+        "regularisation": reg,
+        **features.terms,
+    }
+    return factors, features, sums, terms
+
+
+def _misfit(sums: Statistics, factors: list[Array]) -> float:
+    """``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` from the sums over samples."""
+    M = kernels.mttkrp(sums.Q, factors, 0)
+    return kernels.inner(sums.WtW, kernels.gram(factors)) - 2.0 * kernels.inner(M, factors[0])
+
+
+def epoch(
+    views: Views,
+    factors: list[Array],
+    contrast: Contrast,
+    *,
+    alpha: float,
+    memory: Memory,
+    batch_size: int,
+    step_size: float,
+    rng: np.random.Generator,
+) -> tuple[list[Array], dict[str, float]]:
+    """One pass of mini-batch ALS: a step of ``step_size`` towards each batch's solution.
+
+    ``U ← U + step_size (U_batch − U)``, as the authors of ATD run their methods (E21). The terms
+    are sums over the batches, each at the factors of its turn.
+    """
+    total: dict[str, float] = {}
+    sizes = 0
+    for batch in views.batches(batch_size, rng):
+        n = len(batch.X)
+        memory.W = memory.V = None  # other samples than last time: nothing to start from
+        target, _, _, terms = sweep(batch, factors, contrast, alpha=alpha, memory=memory)
+        factors = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
+        sizes += n
+        for key, value in terms.items():
+            total[key] = total.get(key, 0.0) + value * (n if key in _MEANS else 1)
+    return factors, {k: v / sizes if k in _MEANS else v for k, v in total.items()}
+
+
+#: Terms that are averages over samples; all others are sums.
+_MEANS = {
+    "reconstruction_error",
+    "trans_inv",
+    "cross_view",
+    "label_change",
+    "contraction",
+    "damped",
+}
+
+
+def run(
+    views: Views | Callable[[], Views],
+    factors: list[Array],
+    contrast: Contrast,
+    *,
+    alpha: float,
+    warm_up: int,
+    monitor: Monitor,
+    batch_size: int | None,
+    step_size: float,
+    rng: np.random.Generator,
+    memory: Memory,
+) -> tuple[list[Array], bool]:
+    """Iterate until the monitor says stop; true as second value if Ctrl-C ended it.
+
+    ``warm_up`` iterations without contrast come first. A callable ``views`` draws the augmented
+    view anew each iteration. Ctrl-C before the first iteration is done is passed on.
+    """
+    try:
+        for iteration in range(monitor.max_iter):
+            current = views() if callable(views) else views
+            if iteration == warm_up and iteration > 0:
+                # The contrast compares directions of w, so it starts from columns of unit length.
+                W = memory.W if memory.W is not None else np.ones((1, factors[0].shape[1]))
+                factors = kernels.normal_form(factors, np.linalg.norm(W, axis=0))[0]
+                memory.W = memory.V = None
+                monitor.new_phase()
+            active = no_contrast if iteration < warm_up else contrast
+            if callable(views):
+                memory.W = memory.V = None  # W of another view is no start for this one
+            if batch_size is None:
+                factors, _, _, terms = sweep(current, factors, active, alpha=alpha, memory=memory)
+            else:
+                factors, terms = epoch(
+                    current,
+                    factors,
+                    active,
+                    alpha=alpha,
+                    memory=memory,
+                    batch_size=batch_size,
+                    step_size=step_size,
+                    rng=rng,
+                )
+            if monitor.record(terms) and (iteration >= warm_up or monitor.stopped):
+                break
+    except KeyboardInterrupt:
+        if monitor.n_iter == 0:
+            raise
+        return factors, True
+    return factors, False

@@ -1,0 +1,139 @@
+"""When a fit stops, what it leaves in ``history_``, and what it shows while it runs."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from sklearn.exceptions import ConvergenceWarning
+
+from tensorcontrast.errors import NumericalError
+
+History = dict[str, list[float]]
+Callback = Callable[[dict[str, float]], object]
+
+
+class Monitor:
+    """Collect the terms of each iteration, decide when to stop, show progress.
+
+    Parameters
+    ----------
+    name : str
+        Shown with the progress bar and in warnings.
+    max_iter : int
+    tol : float
+        The fit has converged once the objective changes by less than ``tol * size`` over an
+        iteration, ``patience`` times in a row. 0 switches the test off.
+    patience : int
+    size : float
+        What the objective is measured against: half the squared norm of the data, so that ``tol``
+        is a share of the variance.
+    callback : callable, optional
+        Called with a dict of the iteration's terms; a true return value ends the fit.
+    verbose : bool
+        Show a progress bar.
+
+    Examples
+    --------
+    >>> with Monitor("demo", max_iter=10, tol=1e-3, patience=1) as monitor:
+    ...     stopped = [monitor.record({"objective": f}) for f in (2.0, 1.0, 0.9999)]
+    >>> stopped, monitor.converged, monitor.history["iteration"]
+    ([False, False, True], True, [1.0, 2.0, 3.0])
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_iter: int,
+        tol: float,
+        patience: int = 2,
+        size: float = 1.0,
+        callback: Callback | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.name, self.max_iter, self.tol, self.patience = name, max_iter, tol, patience
+        self.size, self.callback = size, callback
+        self.history: History = {}
+        self.converged = False
+        self.stopped = False
+        self._calm = 0
+        self._last: float | None = None
+        self._clock = time.perf_counter()
+        self._bar = _progress() if verbose else None
+
+    def __enter__(self) -> Monitor:
+        if self._bar is not None:
+            self._bar.start()
+            self._task = self._bar.add_task(self.name, total=self.max_iter, detail="")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations recorded so far."""
+        return len(self.history.get("objective", ()))
+
+    def new_phase(self) -> None:
+        """Forget the last objective: what follows is measured by another one."""
+        self._last, self._calm = None, 0
+
+    def record(self, terms: dict[str, float]) -> bool:
+        """Take the terms of an iteration; true when the fit should end."""
+        now = time.perf_counter()
+        row = {"iteration": float(self.n_iter + 1), **terms, "seconds": now - self._clock}
+        self._clock = now
+        value = row["objective"]
+        if not np.isfinite(value):
+            raise NumericalError(
+                f"{self.name}: the objective became {value} in iteration {self.n_iter + 1}; "
+                "pass scale=True, a larger alpha or dtype='float64'"
+            )
+        for key in dict.fromkeys((*row, *self.history)):
+            # A term that an iteration does not have (no contrast in the warm-up) is NaN there.
+            column = self.history.setdefault(key, [float("nan")] * int(row["iteration"] - 1))
+            column.append(float(row.get(key, float("nan"))))
+        if self._last is not None:
+            calm = abs(value - self._last) < self.tol * self.size
+            self._calm = self._calm + 1 if calm else 0
+            self.converged = self.tol > 0 and self._calm >= self.patience
+        self._last = value
+        if self._bar is not None:
+            self._bar.update(self._task, advance=1, detail=f"objective {value:.5g}")
+        if self.callback is not None and self.callback(dict(row)):
+            self.stopped = True
+        return self.converged or self.stopped
+
+    def warn_if_unfinished(self) -> None:
+        """Raise scikit-learn's ConvergenceWarning if the iterations ran out."""
+        if self.tol > 0 and not (self.converged or self.stopped):
+            warnings.warn(
+                f"{self.name} used all max_iter={self.max_iter} iterations before the objective "
+                f"settled to tol={self.tol:g}; raise max_iter or tol (history_ shows the course)",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def _progress() -> Progress:
+    columns: tuple[Any, ...] = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[detail]}"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, transient=True)

@@ -1,0 +1,132 @@
+"""CPD: the CP model alone, by alternating least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.decompose import als
+from tensorcontrast.decompose._base import CPEstimator
+
+
+class CPD(CPEstimator):
+    r"""Canonical polyadic decomposition with shared factors and a feature vector a sample.
+
+    Minimises :math:`\tfrac12\|X - WH^\top\|^2 + \tfrac\alpha2(\|W\|^2 + \sum_k\|U_k\|^2)` where
+    H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0).
+
+    Parameters
+    ----------
+    rank : int, default=32
+        Number of components and so of features. Where the data allows fewer, fewer are used.
+    alpha : float, default=1e-3
+        Ridge on features and factors, against data whose mean squared norm is 1.
+    max_iter : int, default=200
+        Sweeps over the data.
+    tol : float, default=2e-5
+        The fit ends once an iteration changes the objective by less than this share of the
+        data's squared norm, ``patience`` times in a row.
+    patience : int, default=2
+    init : "random" or sequence of (I_k, rank) arrays, default="random"
+        Factors to start from.
+    n_init : int, default=1
+        Random starts of which the one with the lowest objective is kept.
+    batch_size : int, optional
+        Mini-batches (stochastic CPD). Default: all samples in one matrix product.
+    step_size : float, default=1.0
+        Step towards each mini-batch's solution; with ``batch_size`` use something like 5e-3.
+    n_clusters : int, optional
+        Clusters of ``labels_``. Default: min(8, n // 2).
+    center, scale : bool, default=True
+        Subtract the mean tensor, and scale to a mean squared norm of 1.
+    dtype : {"float32", "float64"}, optional
+        Default: that of X, float32 for anything but float64.
+    forgetting : float, default=0.98
+        ``partial_fit``: weight that old batches keep when a new one arrives.
+    random_state : int, RandomState or None
+    callback : callable, optional
+        Called each iteration with a dict of its terms; a true return value ends the fit.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    factors_ : list of (I_k, rank_) arrays
+        In normal form: unit columns, sorted by weight, fixed signs.
+    weights_ : (rank_,) array
+        Root mean square of each feature over the fitted samples.
+    features_ : (n, rank_) array
+        Features of the fitted samples.
+    view_features_ : (n, rank_) array or None
+    labels_ : (n,) int array
+        Clusters of ``features_``.
+    rank_, n_iter_ : int
+    center_ : array (I_1, …, I_K)
+    scale_ : float
+    ridge_ : (rank_,) array
+        ``alpha`` in the scale of the normal form.
+    reconstruction_error_ : float
+        ‖X − X̂‖/‖X‖ of the centred data.
+    history_ : dict of lists
+        Terms of each iteration.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit.
+
+    References
+    ----------
+    Kolda, Bader: Tensor decompositions and applications. SIAM Review 51, 2009.
+
+    Examples
+    --------
+    >>> from tensorcontrast import CPD
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> X, y, *_ = make_cp_tensor(n_samples=60, dims=(4, 6, 5), rank=3, random_state=0)
+    >>> model = CPD(rank=3, random_state=0).fit(X)
+    >>> model.transform(X).shape, [U.shape for U in model.factors_]
+    ((60, 3), [(4, 3), (6, 3), (5, 3)])
+    """
+
+    def __init__(
+        self,
+        rank: int = 32,
+        *,
+        alpha: float = 1e-3,
+        max_iter: int = 200,
+        tol: float = 2e-5,
+        patience: int = 2,
+        init: str | Sequence[NDArray[Any]] = "random",
+        n_init: int = 1,
+        batch_size: int | None = None,
+        step_size: float = 1.0,
+        n_clusters: int | None = None,
+        center: bool = True,
+        scale: bool = True,
+        dtype: str | None = None,
+        forgetting: float = 0.98,
+        random_state: int | np.random.RandomState | None = None,
+        callback: Callable[[dict[str, float]], object] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rank = rank
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.init = init
+        self.n_init = n_init
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.n_clusters = n_clusters
+        self.center = center
+        self.scale = scale
+        self.dtype = dtype
+        self.forgetting = forgetting
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+        return als.no_contrast

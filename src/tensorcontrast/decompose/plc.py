@@ -1,0 +1,425 @@
+"""PLC: the CP model with a contrast over the pseudo graph of its own features (E2–E14)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from tensorcontrast import checks
+from tensorcontrast.decompose import als, losses
+from tensorcontrast.decompose._base import CPEstimator, Fit
+from tensorcontrast.decompose.graph import SignedGraph, cluster, label_change
+from tensorcontrast.decompose.updates import (
+    Encoder,
+    alternate_views,
+    contrast_features,
+    row_objective,
+)
+from tensorcontrast.decompose.views import TensorNoise
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+
+Array = NDArray[Any]
+
+#: The search of E14 looks for β between these.
+SMALLEST_BETA, LARGEST_BETA = 1e-6, 64.0
+
+
+@dataclass(frozen=True)
+class PLCContrast:
+    """Features of both views under βℓ_PLC, over a graph clustered anew from W. Equation E11."""
+
+    beta: float
+    gamma: float
+    n_clusters: int
+    invariance: float = 1.0
+    identity: bool = False
+    same_view: bool = False
+    clusterer: Any = None
+    known: NDArray[np.intp] | None = None
+    seed: int = 0
+
+    def __call__(
+        self, P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory
+    ) -> als.Features:
+        """Cluster the features of β = 0, then E9 for W and W̃ over that graph."""
+        assert P_view is not None
+        graph, change = self._graph(encoder(P), memory)
+        if self.same_view:
+            W, V, value, measured = self._within_view(P, P_view, encoder, graph, memory)
+        else:
+            W, V, value, measured = alternate_views(
+                P,
+                P_view,
+                encoder,
+                lambda other: losses.plc_pull(
+                    other, graph, self.gamma, invariance=self.invariance, identity=self.identity
+                ),
+                self.beta,
+                (memory.W, memory.V),
+            )
+        measured["label_change"] = change
+        if self.gamma > 0:
+            cosines = measured["trans_inv"] * len(P)
+            measured["cross_view"] = (value + self.invariance * cosines) / self.gamma
+        return als.Features(W, V, value, self.beta, measured)
+
+    def _graph(self, W: Array, memory: als.Memory) -> tuple[SignedGraph, float]:
+        """Pseudo graph of the features, known labels put in; the share of changed labels."""
+        known = self.known
+        if known is not None and (known >= 0).all():
+            change, memory.labels = label_change(memory.labels, known), known
+            return SignedGraph(known), change
+        labels, memory.centers = cluster(
+            W, self.n_clusters, clusterer=self.clusterer, centers=memory.centers, seed=self.seed
+        )
+        change, memory.labels = label_change(memory.labels, labels), labels
+        return SignedGraph(labels, known), change
+
+    def _within_view(
+        self, P: Array, P_view: Array, encoder: Encoder, graph: SignedGraph, memory: als.Memory
+    ) -> tuple[Array, Array, float, dict[str, float]]:
+        """E4 in the place of E5 (ablation): the rows of W pull each other.
+
+        The pull is that of the current W, so a step may overshoot: it is halved until E8 falls.
+        """
+
+        def total(W: Array, V: Array) -> float:
+            zero = np.zeros_like(W)
+            fit = row_objective(W, P, encoder, zero, 0.0).sum(dtype=np.float64)
+            return float(fit) + self.beta * self._same_view_value(W, V, graph)
+
+        V = encoder(P_view) if memory.V is None else memory.V
+        W = encoder(P)
+        if memory.W is not None and total(memory.W, V) < total(W, V):
+            W = memory.W
+        W_hat, V_hat = losses.unit_rows(W)[0], losses.unit_rows(V)[0]
+        h = (-2.0 * self.gamma / graph.degree) * graph.product(W_hat) - self.invariance * V_hat
+        w = contrast_features(P, encoder, h, self.beta, previous=W)
+        before, step = total(W, V), w.W - W
+        for _ in range(20):
+            if total(W + step, V) <= before:
+                W = W + step
+                break
+            step *= 0.5
+        W_hat = losses.unit_rows(W)[0]
+        v = contrast_features(
+            P_view, encoder, -self.invariance * W_hat, self.beta, previous=memory.V
+        )
+        measured = {
+            "contrast": self._same_view_value(W, v.W, graph),
+            "trans_inv": losses.trans_inv(W, v.W)[0],
+            "contraction": max(w.contraction, v.contraction),
+            "damped": max(w.damped, v.damped),
+            "inner_iterations": float(w.n_iter + v.n_iter),
+        }
+        return W, v.W, measured["contrast"], measured
+
+    def _same_view_value(self, W: Array, V: Array, graph: SignedGraph) -> float:
+        return losses.plc_same_view(W, V, graph, self.gamma, invariance=self.invariance)[0]
+
+
+class PLC(CPEstimator):
+    r"""Pseudo-Laplacian Contrast tensor decomposition: class-aware features without labels.
+
+    Minimises, over features of both views and shared factors,
+
+    .. math:: \tfrac12\|X - WH^\top\|^2 + \tfrac12\|\tilde X - \tilde WH^\top\|^2
+              + \tfrac\alpha2(\|W\|^2 + \|\tilde W\|^2 + \sum_k\|U_k\|^2) + \beta\,\ell_{PLC}
+
+    with :math:`\ell_{PLC} = \sum_n [-\langle\hat w_n,\hat{\tilde w}_n\rangle -
+    \tfrac{\gamma}{N-1}\sum_j S_{nj}\langle\hat w_n,\hat{\tilde w}_j\rangle]`, where S joins
+    samples of one cluster of W and parts the others, and is found anew each iteration (E8, E11).
+
+    Parameters
+    ----------
+    rank : int, default=32
+        Number of components and so of features.
+    n_clusters : int, optional
+        Classes of the pseudo graph. Default: those of ``y`` with ``graph="true"``, else
+        min(8, n // 2).
+    alpha : float, default=1e-3
+        Ridge on features and factors, against data whose mean squared norm is 1.
+    beta : float or "auto", default=0.03
+        Weight of the contrast; 0 is the paper's ablation without PLC. "auto" takes the largest β
+        whose reconstruction error stays within ``1 + epsilon`` of the fit with β = 0 (E14).
+    gamma : float, default=1.0
+        Weight of the graph against the invariance term; 0 is the ablation without cross-view.
+    epsilon : float, default=0.05
+        For ``beta="auto"``.
+    trans_inv : bool, default=True
+        False is the ablation without transformation invariance.
+    graph : {"pseudo", "true", "same-view"}, default="pseudo"
+        "true": the labels y of ``fit`` make the graph (the paper's upper bound); samples with
+        label −1 join by cluster. "same-view": pseudo graph within the data's view (E4).
+    laplacian : {"signed", "literal"}, default="signed"
+        "literal" keeps the identity inside L, which pulls against the invariance (E5).
+    units : {"sample", "paper"}, default="sample"
+        With "paper", beta and gamma are the paper's symbols: E6 is a mean over the N samples, so
+        that ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
+    solver : {"als"}, default="als"
+        The paper's Algorithm 1.
+    clusterer : scikit-learn clusterer, optional
+        Anything with ``fit_predict``. Default: k-means with a warm start, mini-batch k-means for
+        more than 20,000 samples, on centred, scaled features.
+    warm_up : int, default=5
+        Iterations without contrast at the start.
+    augment : callable, optional
+        ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
+        at the tensor level.
+    fresh_views : bool, default=False
+        Draw that view anew each iteration.
+    max_iter, tol, patience, init, n_init, batch_size, step_size, center, scale, dtype, \
+forgetting, random_state, callback, verbose
+        As in :class:`CPD`.
+
+    Attributes
+    ----------
+    features_, view_features_ : (n, rank_) arrays
+        Features of the fitted samples and of their view with the pull of the contrast (E9);
+        ``transform`` gives them without (E12).
+    labels_ : (n,) int array
+        Pseudo classes.
+    beta_, gamma_ : float
+        Weights that were used, a sum over samples.
+    factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, reconstruction_error_, \
+history_, interrupted_
+        As in :class:`CPD`. ``history_`` has, beside the terms of the objective, ``label_change``
+        (share of samples with another pseudo class), ``contraction`` (largest ratio of successive
+        steps of E9) and ``damped`` (share of samples whose step was halved).
+
+    Notes
+    -----
+    Equations E2–E14. An iteration is four matrix products over the samples; nothing of size N×N
+    is made.
+
+    Examples
+    --------
+    >>> from tensorcontrast import PLC
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> X, y, *_ = make_cp_tensor(
+    ...     n_samples=60, dims=(4, 6, 5), rank=3, n_classes=3, random_state=0
+    ... )
+    >>> model = PLC(rank=3, n_clusters=3, random_state=0).fit(X)
+    >>> model.transform(X).shape, sorted(set(model.labels_.tolist()))
+    ((60, 3), [0, 1, 2])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CPEstimator._parameter_constraints,
+        "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "gamma": [Interval(Real, 0, None, closed="left")],
+        "epsilon": [Interval(Real, 0, None, closed="neither")],
+        "trans_inv": ["boolean"],
+        "graph": [StrOptions({"pseudo", "true", "same-view"})],
+        "laplacian": [StrOptions({"signed", "literal"})],
+        "units": [StrOptions({"sample", "paper"})],
+        "solver": [StrOptions({"als"})],
+        "clusterer": [HasMethods("fit_predict"), None],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "augment": [callable, None],
+        "fresh_views": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        rank: int = 32,
+        *,
+        n_clusters: int | None = None,
+        alpha: float = 1e-3,
+        beta: float | str = 0.03,
+        gamma: float = 1.0,
+        epsilon: float = 0.05,
+        trans_inv: bool = True,
+        graph: str = "pseudo",
+        laplacian: str = "signed",
+        units: str = "sample",
+        solver: str = "als",
+        clusterer: Any = None,
+        warm_up: int = 5,
+        augment: Callable[[Array, np.random.Generator], Array] | None = None,
+        fresh_views: bool = False,
+        max_iter: int = 200,
+        tol: float = 2e-5,
+        patience: int = 2,
+        init: str | Sequence[Array] = "random",
+        n_init: int = 1,
+        batch_size: int | None = None,
+        step_size: float = 1.0,
+        center: bool = True,
+        scale: bool = True,
+        dtype: str | None = None,
+        forgetting: float = 0.98,
+        random_state: int | np.random.RandomState | None = None,
+        callback: Callable[[dict[str, float]], object] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rank = rank
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.beta = beta
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.trans_inv = trans_inv
+        self.graph = graph
+        self.laplacian = laplacian
+        self.units = units
+        self.solver = solver
+        self.clusterer = clusterer
+        self.warm_up = warm_up
+        self.augment = augment
+        self.fresh_views = fresh_views
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.init = init
+        self.n_init = n_init
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.center = center
+        self.scale = scale
+        self.dtype = dtype
+        self.forgetting = forgetting
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    @classmethod
+    def paper(cls, *, beta: float | None = None, gamma: float | None = None, **params: Any) -> Self:
+        """Return the paper's reading: Algorithm 1 from the first iteration, one fixed view.
+
+        ``beta`` and ``gamma`` are the paper's symbols and are converted to sums over samples when
+        N is known. The paper prints no values: without them this class's own are used.
+        """
+        settings: dict[str, Any] = {"solver": "als", "warm_up": 0, "fresh_views": False}
+        if (beta is None) != (gamma is None):
+            raise InvalidInputError(
+                f"PLC.paper got beta={beta} and gamma={gamma}: pass both in the paper's units, "
+                "or neither"
+            )
+        if beta is not None:
+            settings |= {"beta": beta, "gamma": gamma, "units": "paper"}
+        return cls(**(settings | params))
+
+    def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+        if self.graph != "true":
+            return super()._labels_used(y, n_samples)
+        if y is None:
+            raise InvalidInputError(
+                "PLC(graph='true') makes its graph from labels: call fit(X, y), with -1 for "
+                "unknown, or use graph='pseudo'"
+            )
+        known = checks.check_labels(y, n_samples)
+        if not (known >= 0).any():
+            raise InvalidInputError(
+                "PLC(graph='true') got only unknown labels (-1): pass some, or graph='pseudo'"
+            )
+        return known
+
+    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+        beta = 0.0 if self.beta == "auto" else float(self.beta)
+        return self._plc_contrast(n_samples, y, seed, beta)
+
+    def _plc_contrast(
+        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, beta: float
+    ) -> PLCContrast:
+        gamma = float(self.gamma)
+        if self.units == "paper":
+            beta, gamma = beta / n_samples, gamma * n_samples
+        classes = 0 if y is None else int(y.max()) + 1
+        count = self._cluster_count(n_samples, classes)
+        self.beta_, self.gamma_ = beta, gamma
+        needs_clusters = self.clusterer is None and (y is None or (y < 0).any())
+        if needs_clusters and n_samples < count:
+            raise InvalidInputError(
+                f"n_samples={n_samples} is fewer than n_clusters={count}; "
+                "pass a smaller n_clusters or more samples"
+            )
+        return PLCContrast(
+            beta=beta,
+            gamma=gamma,
+            n_clusters=count,
+            invariance=float(self.trans_inv),
+            identity=self.laplacian == "literal",
+            same_view=self.graph == "same-view",
+            clusterer=self.clusterer,
+            known=y,
+            seed=seed,
+        )
+
+    def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
+        return np.asarray((self.augment or TensorNoise())(X, rng))
+
+    def _fresh(self) -> bool:
+        return self.fresh_views
+
+    def _solve(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+    ) -> Fit:
+        plain = super()._solve(views, known, rng)
+        if self.beta != "auto" or plain.interrupted:
+            return plain
+        return self._largest_beta(plain, views, known, rng)
+
+    def _largest_beta(
+        self,
+        plain: Fit,
+        views: als.Views | Callable[[], als.Views],
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+    ) -> Fit:
+        """Largest β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
+
+        The error is that of both views with the features under the pull of the contrast. β is
+        doubled or halved from 0.125 until the limit lies between two values, then narrowed to
+        within a quarter by bisection; every trial starts from the factors of the fit without.
+        """
+        n = len((views() if callable(views) else views).X)
+        limit = (1.0 + self.epsilon) * plain.history["reconstruction_error"][-1]
+        unit = n if self.units == "paper" else 1
+
+        def trial(beta: float) -> Fit:
+            contrast = self._plc_contrast(n, known, int(rng.integers(2**31)), beta * unit)
+            factors = [U.copy() for U in plain.factors]
+            fit = self._run(views, factors, contrast, rng, warm_up=0)
+            fit.learned = {"beta_": contrast.beta}
+            return fit
+
+        def holds(fit: Fit) -> bool:
+            return fit.history["reconstruction_error"][-1] <= limit
+
+        best: Fit | None = None
+        low, high, beta = 0.0, np.inf, 0.125
+        while SMALLEST_BETA <= beta <= LARGEST_BETA and high > 1.25 * max(low, SMALLEST_BETA):
+            fit = trial(beta)
+            if fit.interrupted:
+                return fit if holds(fit) or best is None else best
+            if holds(fit):
+                best, low = fit, beta
+            else:
+                high = beta
+            if low == 0.0:
+                beta = high / 2
+            elif high == np.inf:
+                beta = low * 2
+            else:
+                beta = float(np.sqrt(low * high))
+        if best is None:
+            warnings.warn(
+                f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
+                f"{self.epsilon:.0%} of the fit without contrast; beta_=0 is used",
+                TensorContrastWarning,
+                stacklevel=5,
+            )
+            plain.learned = {"beta_": 0.0}
+            return plain
+        return best

@@ -1,0 +1,337 @@
+r"""Model files: arrays plus a JSON header, checksummed, without pickle.
+
+Layout, little-endian::
+
+    8  magic "TCMODEL\0"
+    4  format version          4  zero
+    8  size of the whole file  8  length of the header
+    …  header, JSON in UTF-8: class, parameters, learned attributes, table of arrays
+    …  arrays, raw and C-ordered, each at a multiple of 64 bytes
+    32 SHA-256 of all before
+
+Loading executes no code from the file: classes are looked up in a fixed table, arrays have a
+fixed set of dtypes, and every size is checked against the file before memory is taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.augment import Augmentation
+from tensorcontrast.decompose import ATD, CPD, PLC
+from tensorcontrast.decompose.views import TensorNoise
+from tensorcontrast.errors import (
+    DamagedFileError,
+    DataNotFoundError,
+    FileError,
+    ForeignFileError,
+    InvalidInputError,
+    NewerFileError,
+    TensorContrastError,
+    TensorContrastWarning,
+    TruncatedFileError,
+)
+from tensorcontrast.spectrogram import SpectrogramTensor
+
+Array = NDArray[Any]
+
+MAGIC = b"TCMODEL\0"
+FORMAT = 1
+_PREFIX = struct.Struct("<8sIIQQ")
+_DIGEST = hashlib.sha256().digest_size
+_ALIGN = 64
+_DTYPES = {"<f4", "<f8", "<i8", "<i4", "|b1", "|i1", "|u1"}
+#: Learned attributes that are as long as the training data and follow from it by ``transform``.
+_LEFT_OUT = {"features_", "view_features_"}
+#: Learned attributes that do not end in an underscore.
+_PRIVATE = {"_labels", "_stream"}
+
+
+def _classes() -> dict[str, type]:
+    return {c.__name__: c for c in (ATD, CPD, PLC, SpectrogramTensor)}
+
+
+# -------------------------------------------------------------------- objects to plain data
+
+
+class _Packer:
+    """Turns parameters and learned attributes into JSON data and a table of arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.dropped: list[str] = []
+
+    def pack(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+            return {"strings": [str(item) for item in value.tolist()]}
+        if isinstance(value, np.ndarray):
+            return {"array": self._store(value, where)}
+        if isinstance(value, list | tuple):
+            if len(value) > 8 and all(isinstance(item, float) for item in value):
+                return {"floats": self._store(np.array(value), where)}
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {kind: [self.pack(item, f"{where}.{i}") for i, item in enumerate(value)]}
+        if isinstance(value, dict):
+            return {"dict": {str(k): self.pack(v, f"{where}.{k}") for k, v in value.items()}}
+        if isinstance(value, Augmentation):
+            return {"augment": value.to_config()}
+        if isinstance(value, TensorNoise):
+            return {"tensor_noise": vars(value)}
+        if type(value).__name__ in _classes():
+            return {"estimator": self.estimator(value, where)}
+        self.dropped.append(where)
+        return None
+
+    def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
+        prefix = f"{where}." if where else ""
+        learned = {
+            name: value
+            for name, value in vars(model).items()
+            if (name in _PRIVATE or (name.endswith("_") and not name.startswith("_")))
+            and name not in _LEFT_OUT
+        }
+        return {
+            "class": type(model).__name__,
+            "params": {
+                k: self.pack(v, prefix + k) for k, v in model.get_params(deep=False).items()
+            },
+            "learned": {k: self.pack(v, prefix + k) for k, v in learned.items()},
+        }
+
+    def _store(self, array: Array, where: str) -> str:
+        plain = np.ascontiguousarray(array)
+        if plain.dtype.kind == "i" and plain.dtype.itemsize == np.dtype(np.intp).itemsize:
+            plain = plain.astype("<i8")
+        if plain.dtype.newbyteorder("<").str not in _DTYPES:
+            raise InvalidInputError(f"{where} has dtype {array.dtype}, which model files lack")
+        self.arrays[where] = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+        return where
+
+
+def _unpack(data: Any, arrays: dict[str, Array]) -> Any:
+    """Return the object that :meth:`_Packer.pack` made ``data`` of."""
+    if not isinstance(data, dict):
+        return data
+    ((kind, value),) = data.items()
+    simple: dict[str, Callable[[Any], Any]] = {
+        "float": float,
+        "strings": lambda v: np.array(v, dtype=object),
+        "array": lambda v: arrays[v],
+        "floats": lambda v: arrays[v].tolist(),
+        "list": lambda v: [_unpack(item, arrays) for item in v],
+        "tuple": lambda v: tuple(_unpack(item, arrays) for item in v),
+        "dict": lambda v: {k: _unpack(item, arrays) for k, item in v.items()},
+        "augment": Augmentation.from_config,
+        "tensor_noise": lambda v: TensorNoise(**v),
+        "estimator": lambda v: _unpack_estimator(v, arrays),
+    }
+    return simple[kind](value)
+
+
+def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    cls = _classes().get(state["class"])
+    if cls is None:
+        raise NewerFileError(
+            f"the file holds a {state['class']!r}, which this version does not know; "
+            "update tensorcontrast"
+        )
+    params = {k: _unpack(v, arrays) for k, v in state["params"].items()}
+    unknown = set(params) - set(cls._get_param_names())  # type: ignore[attr-defined]
+    if unknown:
+        raise NewerFileError(
+            f"the file's {state['class']} has parameters {sorted(unknown)}, which this version "
+            "does not know; update tensorcontrast"
+        )
+    model = cls(**params)
+    for name, value in state["learned"].items():
+        if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
+            raise DamagedFileError(f"{name!r} is not the name of a learned attribute")
+        setattr(model, name, _unpack(value, arrays))
+    if hasattr(model, "_check_learned"):
+        model._check_learned()
+    return model
+
+
+# -------------------------------------------------------------------- files
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to ``path``, in one piece or not at all.
+
+    Parameters that are code (``callback``, a clusterer, a function that augments) cannot be
+    written; a warning names them, and the loaded model has None in their place. ``features_`` and
+    ``view_features_`` are left out: ``transform`` gives them back.
+    """
+    packer = _Packer()
+    if hasattr(model, "factors_") and hasattr(model, "features_"):
+        _ = model.labels_  # made on first use, from features that the file does not keep
+    state = packer.estimator(model)
+    if packer.dropped:
+        warnings.warn(
+            f"{Path(path).name}: {', '.join(packer.dropped)} cannot be written to a model file "
+            "and will be None in the loaded model; transform does not need them",
+            TensorContrastWarning,
+            stacklevel=3,
+        )
+    table: list[dict[str, Any]] = []
+    at = 0
+    for name, array in packer.arrays.items():
+        table.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "offset": at})
+        at += -(-array.nbytes // _ALIGN) * _ALIGN
+    from tensorcontrast import __version__
+
+    header = {
+        "written_by": f"tensorcontrast {__version__}",
+        "model": state,
+        "channels": _names(model),
+        "arrays": table,
+    }
+    text = json.dumps(header, allow_nan=False).encode()
+    start = -(-(_PREFIX.size + len(text)) // _ALIGN) * _ALIGN
+    total = start + at + _DIGEST
+    body = bytearray(start + at)
+    _PREFIX.pack_into(body, 0, MAGIC, FORMAT, 0, total, len(text))
+    body[_PREFIX.size : _PREFIX.size + len(text)] = text
+    for entry, array in zip(table, packer.arrays.values(), strict=True):
+        offset = start + entry["offset"]
+        body[offset : offset + array.nbytes] = array.tobytes()
+    write_atomically(path, bytes(body) + hashlib.sha256(body).digest())
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by ``save``.
+
+    Raises
+    ------
+    DataNotFoundError
+        No such file.
+    ForeignFileError, TruncatedFileError, DamagedFileError, NewerFileError
+        The file is something else, ends too early, has other contents than were written, or
+        comes from a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from tensorcontrast import CPD, load_model
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> X, *_ = make_cp_tensor(n_samples=30, dims=(4, 5), rank=2, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.tcm")
+    ...     CPD(rank=2, random_state=0).fit(X).save(path)
+    ...     load_model(path)
+    CPD(random_state=0, rank=2)
+    """
+    path = Path(path)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise DataNotFoundError(f"no model file at {path}") from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
+    header, start = _header(path, raw)
+    try:
+        arrays = _arrays(header["arrays"], raw, start)
+        return _unpack_estimator(header["model"], arrays)
+    except TensorContrastError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise DamagedFileError(
+            f"{path} has a right checksum but its header does not describe a model: {error!r}"
+        ) from error
+
+
+def _header(path: Path, raw: bytes) -> tuple[dict[str, Any], int]:
+    """Header and start of the arrays, after all checks that need no trust in the contents."""
+    if not raw:
+        raise TruncatedFileError(f"{path} is empty; save the model again")
+    if raw[: len(MAGIC)] != MAGIC[: len(raw)]:
+        raise ForeignFileError(
+            f"{path} is not a tensorcontrast model: it begins with {raw[:8]!r}; "
+            "model files are written by .save(path)"
+        )
+    if len(raw) < _PREFIX.size + _DIGEST:
+        raise TruncatedFileError(f"{path} ends after {len(raw)} bytes, before its header")
+    _, version, _, total, length = _PREFIX.unpack_from(raw)
+    if version > FORMAT:
+        raise NewerFileError(
+            f"{path} has format {version}; this version reads up to {FORMAT}: update tensorcontrast"
+        )
+    if len(raw) < total:
+        raise TruncatedFileError(
+            f"{path} has {len(raw)} of its {total} bytes; copy or save it again"
+        )
+    if len(raw) > total:
+        raise DamagedFileError(f"{path} has {len(raw)} bytes but says {total}; save it again")
+    if hashlib.sha256(raw[:-_DIGEST]).digest() != raw[-_DIGEST:]:
+        raise DamagedFileError(f"{path} does not agree with its checksum; copy or save it again")
+    start = -(-(_PREFIX.size + length) // _ALIGN) * _ALIGN
+    if start > total - _DIGEST:
+        raise DamagedFileError(f"{path} says its header has {length} bytes, more than the file")
+    try:
+        header = json.loads(raw[_PREFIX.size : _PREFIX.size + length])
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{path} has a header that is not JSON: {error}") from error
+    if not isinstance(header, dict) or not {"model", "arrays"} <= set(header):
+        raise DamagedFileError(f"{path} has a header without model or arrays")
+    return header, start
+
+
+def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Array]:
+    """Arrays of the table, each in memory of its own, sizes checked before they are taken."""
+    end = len(raw) - _DIGEST
+    out: dict[str, Array] = {}
+    for entry in table:
+        shape, offset = tuple(entry["shape"]), start + entry["offset"]
+        if entry["dtype"] not in _DTYPES or any(type(d) is not int or d < 0 for d in shape):
+            raise DamagedFileError(f"array {entry['name']!r} has dtype or shape out of range")
+        dtype = np.dtype(entry["dtype"])
+        count = math.prod(shape)
+        if type(entry["offset"]) is not int or not start <= offset <= end - count * dtype.itemsize:
+            raise DamagedFileError(f"array {entry['name']!r} lies outside the file")
+        flat = np.frombuffer(raw, dtype, count, offset)
+        out[entry["name"]] = flat.reshape(shape).astype(dtype.newbyteorder("="))
+    return out
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one piece: temporary file beside it, flushed to disk, then renamed."""
+    path = Path(path)
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be written: {error.strerror or error}; nothing was changed there"
+        ) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def _names(model: Any) -> list[str] | None:
+    channels = getattr(model, "channels_", None)
+    return None if channels is None else [str(name) for name in channels]
