@@ -516,8 +516,9 @@ def test_paper_presets_for_other_recordings():
     assert aug.steps[1].bands == ((1e-3, 30), (10, 49))
     assert aug(signals(2, 12, 1000), 0).shape == (2, 12, 1000)
     assert paper("har", channels=SIX)(signals(), 0).shape == (7, 6, 128)
-    with pytest.raises(InvalidInputError, match="har, ptb-xl, sleep-edf"):
-        paper("mnist")
+    for unknown in ("mnist", ["har"]):
+        with pytest.raises(InvalidInputError, match="har, ptb-xl, sleep-edf"):
+            paper(unknown)
     with pytest.raises(InvalidInputError, match="fs is -1"):
         paper("har", fs=-1)
     with pytest.raises(InvalidInputError, match="9 channel names, X has 6 channels"):
@@ -583,6 +584,7 @@ def test_views_of_real_recordings_are_near_them():
         (lambda: Scale(per="time"), "per"),
         (lambda: TimeShift(-1), "max_shift"),
         (lambda: TimeShift(1.5), "max_shift"),
+        (lambda: TimeShift(True), "max_shift"),
         (lambda: TimeShift(max_fraction=1), "max_fraction"),
         (lambda: TimeShift(mode="zero"), "mode"),
         (lambda: Compose(Jitter()), "list of augmentations"),
@@ -636,6 +638,25 @@ def test_fields_that_do_not_fit_the_signals(aug, message):
 def test_bad_configurations(config, message):
     with pytest.raises(InvalidInputError, match=message):
         from_config(config)
+
+
+def test_deep_configurations_are_refused():
+    config = {"type": "Scale"}
+    for _ in range(5):
+        config = {"type": "Compose", "steps": [config]}
+    assert from_config(config)(signals(), 0).shape == (7, 6, 128)
+    for _ in range(5000):
+        config = {"type": "Compose", "steps": [config]}
+    with pytest.raises(InvalidInputError, match="more than 50 levels"):
+        from_config(config)
+
+
+def test_values_too_large_for_the_precision_are_named():
+    X = signals()
+    X[3, 2, 1] = 1e30
+    with pytest.raises(InvalidInputError, match=r"X\[3\] channel 2 reaches 1e\+30"):
+        Jitter()(X, 0)
+    assert np.isfinite(Jitter()(X.astype(np.float64), 0)).all()
 
 
 def test_numpy_values_become_plain():

@@ -30,12 +30,16 @@ def as_signals(X: Any) -> np.ndarray:
     InvalidInputError
         If it is not a three-way array of real numbers with at least one channel and time.
     InvalidTypeError
-        If it is a sparse matrix.
+        If it is a sparse matrix or a masked array.
     """
     if hasattr(X, "toarray"):
         raise InvalidTypeError(
             f"signals are dense arrays [n, channel, time], not {type(X).__name__}; "
             "pass a NumPy array"
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        raise InvalidTypeError(
+            "X is a masked array, whose mask would be lost; fill the gaps and pass X.data"
         )
     try:
         array = np.asarray(X)
@@ -61,8 +65,8 @@ def as_signals(X: Any) -> np.ndarray:
     return array
 
 
-def check_finite(X: np.ndarray, first: int = 0) -> None:
-    """Raise for NaN or infinity, naming the first place that holds one.
+def check_finite(X: np.ndarray, first: int = 0, limit: float = np.inf) -> None:
+    """Raise for NaN, infinity or values too large, naming the first place that holds one.
 
     Parameters
     ----------
@@ -70,24 +74,35 @@ def check_finite(X: np.ndarray, first: int = 0) -> None:
         Signals.
     first : int, default=0
         Number of the first sample, where ``X`` is part of a larger array.
+    limit : float, default=inf
+        Largest magnitude that the caller can work with.
     """
     if X.dtype.kind != "f" or X.size == 0:
         return
     step = max(1, _BLOCK // (X.shape[1] * X.shape[2]))
     for start in range(0, len(X), step):
         block = X[start : start + step]
-        bad = ~np.isfinite(block)
-        if not bad.any():
-            continue
-        sample, channel = np.argwhere(bad.any(axis=2))[0]
-        row = block[sample, channel]
-        n_nan, n_inf = int(np.isnan(row).sum()), int(np.isinf(row).sum())
-        what = " and ".join(
-            f"{count} {name}" for count, name in ((n_nan, "NaN"), (n_inf, "infinite")) if count
-        )
-        others = int(bad.any(axis=(1, 2)).sum()) - 1
-        more = f" (and {others} of the next {len(block) - 1} samples do too)" if others else ""
+        largest = max(float(block.max()), -float(block.min()))  # NaN where there is one
+        if not (largest <= limit and largest < np.inf):
+            _raise_for(block, first + start, limit)
+
+
+def _raise_for(block: np.ndarray, first: int, limit: float) -> None:
+    bad = ~np.isfinite(block)
+    if not bad.any():
+        sample, channel, _ = np.unravel_index(np.abs(block).argmax(), block.shape)
         raise InvalidInputError(
-            f"X[{first + start + int(sample)}] channel {int(channel)} holds {what} of {row.size} "
-            f"samples{more}; fill the gaps or drop the sample"
+            f"X[{first + int(sample)}] channel {int(channel)} reaches "
+            f"{np.abs(block[sample, channel]).max():.3g}, more than the {limit:.3g} that can be "
+            "worked with in this precision; rescale the signals or look for damaged ones"
         )
+    sample, channel = np.argwhere(bad.any(axis=2))[0]
+    row = block[sample, channel]
+    counts = ((int(np.isnan(row).sum()), "NaN"), (int(np.isinf(row).sum()), "infinite"))
+    what = " and ".join(f"{count} {name}" for count, name in counts if count)
+    others = int(bad.any(axis=(1, 2)).sum()) - 1
+    more = f" (as do {others} of the {len(block) - 1 - int(sample)} after it)" if others else ""
+    raise InvalidInputError(
+        f"X[{first + int(sample)}] channel {int(channel)} holds {what} of {row.size} "
+        f"samples{more}; fill the gaps or drop the sample"
+    )

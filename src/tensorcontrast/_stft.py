@@ -149,7 +149,7 @@ def compute_tensors(
     ndarray of shape (n_samples, n_channels', n_frequencies, n_frames)
         Tensors; they do not depend on the number of threads.
     """
-    check_finite(X, first)
+    check_finite(X, first, limit=float(np.finfo(frames.dtype).max) / (2 * frames.n_fft))
     shape = frames.shape(X.shape[1], X.shape[2])
     out = np.empty((len(X), *shape), frames.dtype)
     step = max(1, _BLOCK // (X.shape[1] * shape[1] * shape[2]))

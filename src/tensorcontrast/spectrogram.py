@@ -146,7 +146,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         **params
             Parameters to set otherwise.
         """
-        if dataset not in _PAPER:
+        if not isinstance(dataset, str) or dataset not in _PAPER:
             raise InvalidInputError(
                 f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}"
             )
@@ -264,6 +264,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"tensors have shape {tensors.shape} where [n, *{self.output_shape_}] is expected; "
                 "pass what transform returns"
             )
+        if tensors.dtype.kind not in "fiu":
+            raise InvalidInputError(f"tensors hold {tensors.dtype} where real numbers are expected")
         bad = np.count_nonzero(~np.isfinite(tensors), axis=(1, 2, 3))
         if bad.any():
             first = int(np.flatnonzero(bad)[0])
@@ -309,8 +311,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         if name == "rectangular":
             name = "boxcar"
         try:
-            return np.asarray(scipy.signal.get_window(name, self.n_fft_), dtype=np.float64)
-        except (ValueError, TypeError) as error:
+            window = np.asarray(scipy.signal.get_window(name, self.n_fft_), dtype=np.float64)
+            if not window.sum() > 0:
+                raise ValueError("its sum is not above 0")
+            return window
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
             raise InvalidInputError(
                 f"window {self.window!r} cannot be made ({error}); use 'hann', 'rectangular' or "
                 "another name known to scipy.signal.get_window"

@@ -13,6 +13,9 @@ from tensorcontrast.errors import InvalidInputError
 _BLOCK = 1 << 18
 """Values worked on at once: temporaries stay in the cache and memory stays bounded."""
 
+_DEPTH = 50
+"""Levels of lists and augmentations that a configuration may have."""
+
 REGISTRY: dict[str, type[Augmentation]] = {}
 """Class name → class, of those that a configuration may name."""
 
@@ -75,8 +78,9 @@ class Augmentation:
             )
         rng = as_generator(rng)
         self._check(X.shape[1], X.shape[2])
-        check_finite(X)
         work = np.float32 if X.dtype.itemsize <= 4 else np.float64
+        # Variances square the values, so that these may reach the root of the largest number.
+        check_finite(X, limit=float(np.finfo(work).max) ** 0.5 / X.shape[2])
         out = np.empty(X.shape, X.dtype)
         step = max(1, _BLOCK // (X.shape[1] * X.shape[2]))
         for start in range(0, len(X), step):
@@ -126,6 +130,10 @@ def from_config(config: dict[str, Any]) -> Augmentation:
     >>> augment.from_config({"type": "Scale", "spread": 0.2})
     Scale(spread=0.2, per='sample')
     """
+    return _build(config, 0)
+
+
+def _build(config: Any, depth: int) -> Augmentation:
     if not isinstance(config, dict) or not isinstance(config.get("type"), str):
         raise InvalidInputError(
             f"an augmentation is described by a dict with the key 'type', not {config!r}"
@@ -143,7 +151,7 @@ def from_config(config: dict[str, Any]) -> Augmentation:
             f"{name} has no field {', '.join(unknown)}; it has {', '.join(sorted(known))}"
         )
     try:
-        return cls(**{key: _from_data(value) for key, value in given.items()})
+        return cls(**{key: _from_data(value, depth) for key, value in given.items()})
     except TypeError as error:
         raise InvalidInputError(f"the description of {name} does not fit: {error}") from None
 
@@ -162,6 +170,11 @@ def is_number(value: object, low: float = -np.inf, high: float = np.inf) -> bool
         and bool(np.isfinite(value))
         and low <= value <= high
     )
+
+
+def is_integer(value: object, low: int) -> bool:
+    """Tell whether the value is an integer of at least ``low``."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def _plain(value: Any) -> Any:
@@ -183,9 +196,11 @@ def _to_data(value: Any) -> Any:
     return value
 
 
-def _from_data(value: Any) -> Any:
+def _from_data(value: Any, depth: int) -> Any:
+    if depth > _DEPTH:
+        raise InvalidInputError(f"a configuration has more than {_DEPTH} levels")
     if isinstance(value, dict):
-        return from_config(value)
+        return _build(value, depth + 1)
     if isinstance(value, (list, tuple)):
-        return tuple(_from_data(item) for item in value)
+        return tuple(_from_data(item, depth + 1) for item in value)
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorcontrast.augment._base import is_number, require
+from tensorcontrast.augment._base import is_integer, is_number, require
 from tensorcontrast.augment.combine import Compose
 from tensorcontrast.augment.rotate import Rotate3D
 from tensorcontrast.augment.signal import BandPass, Jitter, Scale, TimeShift
@@ -56,7 +56,8 @@ def paper(
     ['Jitter', 'BandPass', 'Rotate3D']
     """
     require(
-        dataset in _PAPER, f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}"
+        isinstance(dataset, str) and dataset in _PAPER,
+        f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}",
     )
     width, rate, bands = _PAPER[dataset]
     if fs is not None:
@@ -102,6 +103,6 @@ def gentle(
     """
     shift = TimeShift()
     if n_times is not None:
-        require(is_number(n_times, 1), f"n_times is {n_times!r}; give the samples of a window")
+        require(is_integer(n_times, 1), f"n_times is {n_times!r}; give the samples of a window")
         shift = TimeShift(round(n_times / 16))
     return Compose((Jitter(0.05), Scale(0.1), shift))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorcontrast.augment._base import Augmentation, is_number, register, require
+from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
 from tensorcontrast.errors import InvalidInputError
 
 _PATTERNS = (
@@ -112,7 +112,7 @@ class Rotate3D(Augmentation):
         require(
             isinstance(triples, tuple)
             and all(isinstance(three, tuple) and len(three) == 3 for three in triples)
-            and all(isinstance(i, int) and i >= 0 for three in triples for i in three),
+            and all(is_integer(i, 0) for three in triples for i in three),
             f"Rotate3D triples is {triples!r}; use channel numbers such as ((0, 1, 2), (3, 4, 5))",
         )
         require(

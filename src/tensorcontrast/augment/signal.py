@@ -10,7 +10,7 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
-from tensorcontrast.augment._base import Augmentation, is_number, register, require
+from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
 
 
 @register
@@ -59,7 +59,7 @@ class Jitter(Augmentation):
         _one_of("Jitter relative", self.relative, ("sd", "range", "absolute"))
         _one_of("Jitter distribution", self.distribution, ("normal", "uniform"))
         require(
-            self.points is None or (isinstance(self.points, int) and self.points >= 2),
+            self.points is None or is_integer(self.points, 2),
             f"Jitter points is {self.points!r}; use None or an integer of 2 or more",
         )
         require(
@@ -180,7 +180,7 @@ class BandPass(Augmentation):
                 f"{self.fs / 2:g} Hz (half of fs = {self.fs:g}) is needed",
             )
         require(
-            isinstance(self.order, int) and 1 <= self.order <= 20,
+            is_integer(self.order, 1) and self.order <= 20,
             f"BandPass order is {self.order!r}; use an integer from 1 to 20",
         )
         _one_of("BandPass per", self.per, ("sample", "channel"))
@@ -351,7 +351,7 @@ class TimeShift(Augmentation):
 
     def _check_fields(self) -> None:
         require(
-            self.max_shift is None or (isinstance(self.max_shift, int) and self.max_shift >= 0),
+            self.max_shift is None or is_integer(self.max_shift, 0),
             f"TimeShift max_shift is {self.max_shift!r}; use None or an integer of 0 or more",
         )
         require(
