@@ -57,7 +57,7 @@ _DTYPES = {"<f4", "<f8", "<i8", "<i4", "|b1", "|i1", "|u1"}
 #: Learned attributes that are as long as the training data and follow from it by ``transform``.
 _LEFT_OUT = {"features_", "view_features_"}
 #: Learned attributes that do not end in an underscore.
-_PRIVATE = {"_labels", "_stream"}
+_PRIVATE = {"_labels"}
 
 
 def _classes() -> dict[str, type]:

@@ -254,7 +254,7 @@ def _stages(
     where = night.hypnogram
     psg, hypnogram = open_edf(night.psg), open_edf(where)
     n_epochs = int(float(psg.duration) // _EPOCH_S)
-    shift = _shift(psg, hypnogram)
+    shift = _shift(psg, hypnogram, night)
     codes = np.full(n_epochs, -1, dtype=np.int64)
     taken = np.zeros(n_epochs, dtype=bool)
     beyond = 0
@@ -292,12 +292,17 @@ def _stages(
     return np.flatnonzero(keep), codes[keep]
 
 
-def _shift(psg: Any, hypnogram: Any) -> float:
+def _shift(psg: Any, hypnogram: Any, night: _Night) -> float:
     """Seconds from the start of the recording to the start of the hypnogram."""
     try:
         return float((hypnogram.startdatetime - psg.startdatetime).total_seconds())
-    except Exception:  # anonymised dates cannot be compared; the files belong together by name
-        return 0.0
+    except Exception:  # dates may be anonymised or not valid; times of day remain
+        half, seconds = 12 * 3600, []
+        for edf, file in ((psg, night.psg), (hypnogram, night.hypnogram)):
+            with file_errors(file, "an EDF start time"):
+                at = edf.starttime
+            seconds.append(at.hour * 3600 + at.minute * 60 + at.second + at.microsecond / 1e6)
+        return float((seconds[1] - seconds[0] + half) % (2 * half) - half)
 
 
 def _fill(

@@ -28,7 +28,7 @@ ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 #: Values that a chunk of a streamed computation holds at most (64 MiB in float32).
 CHUNK_VALUES = 2**24
 #: Sweeps over a batch in the first and in later calls of ``partial_fit``.
-FIRST_SWEEPS, LATER_SWEEPS = 10, 3
+FIRST_SWEEPS, LATER_SWEEPS = 30, 3
 
 
 @dataclass
@@ -74,6 +74,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     }
     #: Iterations without contrast before the contrast begins.
     warm_up: int = 0
+    feature_gram_: Array
+    centers_: Array | None
 
     # ---------------------------------------------------------------- what subclasses define
 
@@ -127,6 +129,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         views = self._views(X, view, rng)
         fit = self._solve(views, known, rng)
         self._finish(fit, views() if callable(views) else views)
+        self._stream: als.Statistics | None = None
+        self.n_samples_seen_, self.n_batches_seen_ = len(X), 1
         if fit.interrupted:
             raise KeyboardInterrupt(f"{type(self).__name__}.fit was interrupted; it can be used")
         fit.monitor.warn_if_unfinished()
@@ -201,7 +205,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
         The sums over samples that a factor update needs (E10) are kept and fade by
         ``forgetting`` with each batch; mean and scale are running averages. ``features_`` and
-        ``labels_`` are those of the last batch.
+        ``labels_`` are those of the last batch. After ``fit``, or with a model from a file, the
+        sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
         """
         checks.check_parameters(self)
         begun = hasattr(self, "n_batches_seen_")
@@ -213,8 +218,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if begun:
             self._update_scaling(X)
             factors = [U.copy() for U in self.factors_]
-            past = als.Statistics(self._stream["Q"], self._stream["WtW"])
-            memory.centers = self._stream.get("centers")
+            past = getattr(self, "_stream", None)
+            if past is None:
+                gram = self.feature_gram_
+                past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
+            memory.centers = self.centers_
         else:
             self._learn_scaling(X)
             self.n_batches_seen_ = 0
@@ -242,10 +250,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
         gain, order = self._finish(fit, views)
         assert sums is not None
-        sums = sums.regauged(gain, order)
-        self._stream: dict[str, Array] = {"Q": sums.Q, "WtW": sums.WtW}
-        if memory.centers is not None:
-            self._stream["centers"] = memory.centers[:, order] * np.sign(gain).astype(sums.Q.dtype)
+        self._stream = sums.regauged(gain, order)
+        self.feature_gram_ = self._stream.WtW
         self.n_samples_seen_ += len(X)
         self.n_batches_seen_ += 1
         return self
@@ -261,16 +267,29 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.features_ = features.W[:, order] * scale
         self.view_features_ = None if features.V is None else features.V[:, order] * scale
         self.weights_ = (np.abs(gain) * norms[order] / np.sqrt(len(features.W))).astype(scale.dtype)
+        self.feature_gram_ = self.features_.T @ self.features_
+        if self.view_features_ is not None:
+            self.feature_gram_ += self.view_features_.T @ self.view_features_
+        centers = fit.memory.centers
+        sign = np.sign(scale)
+        self.centers_ = None if centers is None else centers[:, order] * sign
         # The ridge acts on features in the scale of the fit; a component of zero size has none.
         alive = np.abs(gain) > 0
         self.ridge_ = self.alpha / np.where(alive, gain, 1.0) ** 2
-        self.reconstruction_error_ = float(np.sqrt(residual / views.norm_x))
+        self.reconstruction_error_ = error
         self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
         self.converged_, self.interrupted_ = fit.converged, fit.interrupted
         self._labels: NDArray[np.intp] | None = fit.memory.labels
         for name, value in fit.learned.items():
             setattr(self, name, value)
         return gain, order
+
+    def _final_features(self, fit: Fit, views: als.Views) -> tuple[als.Features, float]:
+        """Features at the final factors, and ‖X − X̂‖/‖X‖ of the data's own view."""
+        features, P = als.solve_features(views, fit.factors, fit.contrast, self.alpha, fit.memory)
+        HtH = kernels.gram(fit.factors)
+        residual = kernels.residual_squared(views.norm_x, P, features.W, HtH)
+        return features, float(np.sqrt(residual / views.norm_x))
 
     def _start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
         """Factors to start from, columns of unit length where they are drawn."""

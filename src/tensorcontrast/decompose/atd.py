@@ -55,9 +55,10 @@ class ATD(CPEstimator):
         Number of components and so of features.
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
-    beta : float, default=0.01
+    beta : float, default=1e-3
         Weight of the contrast, against data whose mean squared norm is 1. Its authors' weight of
-        2 is against raw data: see :meth:`paper`.
+        2 is against raw data: see :meth:`paper`. Large weights turn the views against each other:
+        for many samples the push of G outweighs its pull.
     delta : float, default=0.01
         Pull of a sample to its own view beyond 1/N.
     augment : callable, optional
@@ -105,7 +106,7 @@ ridge_, reconstruction_error_, history_, interrupted_
         rank: int = 32,
         *,
         alpha: float = 1e-3,
-        beta: float = 0.01,
+        beta: float = 1e-3,
         delta: float = 0.01,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,

@@ -66,6 +66,10 @@ class CPD(CPEstimator):
     rank_, n_iter_ : int
     center_ : array (I_1, …, I_K)
     scale_ : float
+    feature_gram_ : (rank_, rank_) array
+        WᵀW summed over both views: the weight of what was seen, for ``partial_fit``.
+    centers_ : (n_clusters, rank_) array or None
+        Centres of the pseudo classes, in features scaled to unit variance.
     ridge_ : (rank_,) array
         ``alpha`` in the scale of the normal form.
     reconstruction_error_ : float

@@ -379,12 +379,13 @@ history_, interrupted_
     ) -> Fit:
         """Largest β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
 
-        The error is that of both views with the features under the pull of the contrast. β is
+        The error is that of the data with the features under the pull of the contrast. β is
         doubled or halved from 0.125 until the limit lies between two values, then narrowed to
         within a quarter by bisection; every trial starts from the factors of the fit without.
         """
-        n = len((views() if callable(views) else views).X)
-        limit = (1.0 + self.epsilon) * plain.history["reconstruction_error"][-1]
+        fixed = views() if callable(views) else views
+        n = len(fixed.X)
+        limit = (1.0 + self.epsilon) * self._final_features(plain, fixed)[1]
         unit = n if self.units == "paper" else 1
 
         def trial(beta: float) -> Fit:
@@ -395,7 +396,7 @@ history_, interrupted_
             return fit
 
         def holds(fit: Fit) -> bool:
-            return fit.history["reconstruction_error"][-1] <= limit
+            return self._final_features(fit, fixed)[1] <= limit
 
         best: Fit | None = None
         low, high, beta = 0.0, np.inf, 0.125
