@@ -258,9 +258,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
         """Set the learned attributes, factors in normal form; gives the gauge and the order."""
-        features, P = als.solve_features(views, fit.factors, fit.contrast, self.alpha, fit.memory)
-        HtH = kernels.gram(fit.factors)
-        residual = kernels.residual_squared(views.norm_x, P, features.W, HtH)
+        features, error = self._final_features(fit, views)
         norms = np.sqrt(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64))
         self.factors_, gain, order = kernels.normal_form(fit.factors, norms)
         scale = gain.astype(features.W.dtype)
