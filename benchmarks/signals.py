@@ -32,8 +32,11 @@ def har() -> np.ndarray:
     return np.random.default_rng(0).standard_normal((10_299, 9, 128), dtype=np.float32)
 
 
-def bare(X: np.ndarray, workers: int, chunk: int = 64) -> None:
-    """Real FFT of all frames and two logarithms, into arrays made once; nothing else."""
+def bare(X: np.ndarray, workers: int, chunk: int = 26) -> None:
+    """Real FFT of all frames and two logarithms, into arrays made once; nothing else.
+
+    The chunks are as large as the blocks of `SpectrogramTensor` for these data.
+    """
     n_fft, hop = 64, 2
     frames = np.lib.stride_tricks.sliding_window_view(X, n_fft, axis=2)[:, :, ::hop]
     real = np.empty((chunk, *frames.shape[1:3], n_fft // 2 + 1), np.float32)
