@@ -16,6 +16,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
+from tensorcontrast.readers import wfdb_records
 from tensorcontrast.recordings import Recordings
 
 RNG = np.random.default_rng(0)
@@ -197,6 +198,26 @@ def test_wfdb_formats_equal_what_wfdb_reads(tmp_path, fmt):
     path = write_record(tmp_path, "r", values, fmt=fmt)
     rec = Recordings.read(path)
     np.testing.assert_allclose(rec.X[0], wfdb.rdrecord(str(path)).p_signal.T, rtol=1e-6)
+
+
+def test_the_quick_way_equals_wfdb(tmp_path, monkeypatch):
+    values = RNG.uniform(-3, 3, (2, 301))
+    values[0, 5] = np.nan
+    path = write_record(tmp_path, "r", values)
+    header = path.with_suffix(".hea")
+    text = header.read_text() + "# a comment\n"
+    for gain in ("1000.0(0)/mV", "1000(-7)/uV", "250", "1000.0/mV"):
+        header.write_text(text.replace("1000.0(0)/mV", gain))
+        quick = wfdb_records.read_record(path, verify=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(wfdb_records, "_read_plain", lambda *args: None)
+            slow = wfdb_records.read_record(path, verify=False)
+        theirs = wfdb.rdrecord(str(path))
+        np.testing.assert_allclose(quick.signals, theirs.p_signal.T, rtol=1e-6)
+        np.testing.assert_array_equal(quick.signals, slow.signals)
+        assert quick.channels == slow.channels == tuple(theirs.sig_name)
+        assert quick.units == slow.units == tuple(theirs.units)
+        assert quick.fs == slow.fs == theirs.fs
 
 
 def test_wfdb_folder(records):

@@ -111,8 +111,10 @@ def test_bad_tables(tmp_path, kind):
         read(frame.assign(label=frame.label.where(frame.index != 9, "sit")))
     with pytest.raises(FileError, match=f"{'line 4' if kind == 'csv' else 'row 2'}: 'acc' is nan"):
         read(frame.assign(acc=frame.acc.where(frame.index != 2)))
-    with pytest.raises(FileError, match="'label' is missing in 4 rows"):
-        read(frame.assign(label=frame.label.where(frame.index > 3)))
+    with pytest.raises(FileError, match="'label' changes within sample s2"):
+        read(frame.assign(label=frame.label.where(frame.index > 2)))
+    with pytest.raises(FileError, match="'subject' is missing"):
+        read(frame.assign(subject=frame.subject.where(frame.index > 3)))
     with pytest.raises(DamagedFileError, match="'sample' is missing"):
         read(frame.assign(sample=frame["sample"].where(frame.index != 2)))
     with pytest.raises(DamagedFileError, match="'time' is missing"):
@@ -121,6 +123,21 @@ def test_bad_tables(tmp_path, kind):
         read(frame.assign(acc=frame.acc.astype(str).where(frame.index != 2, "oops")))
     with pytest.raises(TruncatedFileError, match="no rows"):
         read(frame.iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "y", "classes"),
+    [
+        (["sit", None, "run"], [1, -1, 0], ("run", "sit")),
+        ([4, None, 2], [4, -1, 2], None),
+        ([None, None, None], [-1, -1, -1], None),
+    ],
+)
+def test_empty_labels_are_unlabelled_samples(tmp_path, labels, y, classes):
+    frame = long_form().assign(label=np.repeat(np.array(labels, dtype=object), 4))
+    rec = Recordings.read(write_csv(tmp_path / "t.csv", frame))
+    assert rec.y.tolist() == y
+    assert rec.classes == classes
 
 
 def test_missing_values_on_request(tmp_path):

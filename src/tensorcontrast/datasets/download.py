@@ -170,7 +170,9 @@ def fetch(
         Other than the usual one.
     """
     pooch = optional("pooch")
-    pooch.get_logger().setLevel("WARNING")
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # the progress bar says enough
     part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -190,6 +192,8 @@ def fetch(
         ) from error
     except OSError as error:
         raise FileError(f"{target}: cannot be downloaded from {url}: {error}") from error
+    finally:
+        logger.setLevel(level)
     return target
 
 

@@ -49,8 +49,9 @@ def read_csv(
         The file; ``.tsv`` and a final ``.gz`` are understood.
     sample, time, label, group : str, optional
         Names of columns: id of the sample a row belongs to; time or position in the sample (rows
-        are sorted by it; without it their order in the file counts); class; group. By default
-        the first of the usual names that is there, see ``ROLES``.
+        are sorted by it; without it their order in the file counts); class (empty cells for
+        unlabelled samples); group. By default the first of the usual names that is there, see
+        ``ROLES``.
     channels : sequence of str, optional
         Columns with signals, in this order; by default all others.
     fs : float, optional
@@ -148,13 +149,18 @@ def _from_frame(
     order = _order(frame, codes, column["time"], ids, where)
     n, n_times = len(ids), usual
     X = values[order].reshape(n, n_times, len(names)).transpose(0, 2, 1)
-    per_sample = {
-        role: _constant(frame, column[role], order, n, ids, where) for role in ("label", "group")
-    }
+    y, classes = _labels(frame, column["label"], order, n, ids, where)
+    groups = None
+    if column["group"] is not None:
+        codes, uniques = _constant(frame, column["group"], order, n, ids, where)
+        if (codes < 0).any():
+            raise FileError(f"{where}: {column['group']!r} is missing in some rows")
+        groups = _plain(uniques[codes])
     return Recordings(
         np.ascontiguousarray(X),
-        per_sample["label"],
-        groups=per_sample["group"],
+        y,
+        groups=groups,
+        classes=classes,
         fs=fs,
         channels=list(names),
         columns={"sample": _plain(np.asarray(ids))},
@@ -209,25 +215,33 @@ def _order(
 
 
 def _constant(
-    frame: Any, name: str | None, order: npt.NDArray[np.intp], n: int, ids: Any, where: Path
-) -> npt.NDArray[Any] | None:
-    """Values of a column that is the same through each sample."""
-    if name is None:
-        return None
-    column = frame[name]
-    if column.isna().any():
-        raise FileError(
-            f"{where}: {name!r} is missing in {int(column.isna().sum())} rows; write -1 for "
-            "unlabelled samples"
-        )
-    codes, uniques = column.factorize()
+    frame: Any, name: str, order: npt.NDArray[np.intp], n: int, ids: Any, where: Path
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
+    """Values of a column that is the same through each sample: positions (-1 = none), values."""
+    codes, uniques = frame[name].factorize()
     table = codes[order].reshape(n, -1)
     odd = np.flatnonzero((table != table[:, :1]).any(axis=1))
     if len(odd):
         raise FileError(
             f"{where}: {name!r} changes within sample {ids[int(odd[0])]!s}; it must have one value"
         )
-    return _plain(np.asarray(uniques)[table[:, 0]])
+    return table[:, 0], np.asarray(uniques)
+
+
+def _labels(
+    frame: Any, name: str | None, order: npt.NDArray[np.intp], n: int, ids: Any, where: Path
+) -> tuple[npt.NDArray[Any] | None, list[str] | None]:
+    """Labels of samples, -1 where the cells are empty, and names of classes if they are text."""
+    if name is None:
+        return None, None
+    codes, uniques = _constant(frame, name, order, n, ids, where)
+    if not len(uniques):
+        return codes, None
+    values = _plain(uniques)
+    if values.dtype.kind in "iufb":
+        return np.where(codes < 0, -1, values[codes]), None
+    classes, place = np.unique(values, return_inverse=True)
+    return np.where(codes < 0, -1, place[codes]), classes.tolist()
 
 
 def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
