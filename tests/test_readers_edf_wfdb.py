@@ -281,6 +281,33 @@ def test_damaged_wfdb_header(records, text):
         Recordings.read(folder / "p0" / "r0.hea")
 
 
+@pytest.mark.parametrize("fmt", ["16", "212"])
+def test_no_truncated_wfdb_header_gives_other_signals(tmp_path, fmt):
+    path = write_record(tmp_path, "r", RNG.uniform(-1, 1, (2, 30)), names=("I", "V2"), fmt=fmt)
+    header = path.with_suffix(".hea")
+    content = header.read_bytes()
+    whole = Recordings.read(path)
+    accepted = 0
+    for size in range(len(content)):
+        header.write_bytes(content[:size])
+        try:
+            rec = Recordings.read(path)
+        except FileError as error:
+            assert "r" in str(error)
+            continue
+        accepted += 1
+        np.testing.assert_array_equal(rec.X, whole.X)
+    assert accepted <= 2  # without the last line end, or within the last name
+
+
+def test_wfdb_header_without_names(tmp_path):
+    path = write_record(tmp_path, "r", RNG.uniform(-1, 1, (2, 30)))
+    header = path.with_suffix(".hea")
+    lines = header.read_text().splitlines()
+    header.write_text("\n".join([lines[0], *(" ".join(x.split()[:3]) for x in lines[1:])]) + "\n")
+    assert Recordings.read(path).channels == ("signal 0", "signal 1")
+
+
 def test_wfdb_missing_values_become_nan(tmp_path):
     values = RNG.uniform(-1, 1, (2, 50))
     values[1, 7] = np.nan

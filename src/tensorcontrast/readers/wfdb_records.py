@@ -130,9 +130,7 @@ def read_record(
             return quick
         wfdb = optional("wfdb")
         header = wfdb.rdheader(str(base))
-        names = [str(name) for name in header.sig_name or []]
-        if not names or not header.n_sig:
-            raise ForeignFileError(f"{header_file}: describes no signals")
+        names = _signal_names(header, header_file)
         plain = hasattr(header, "file_name") and hasattr(header, "fmt")
         if plain:
             _check_sizes(header, header_file)
@@ -144,18 +142,32 @@ def read_record(
             signals = record.p_signal
         else:
             record = wfdb.rdrecord(str(base), channels=picked, physical=False)
-            for name, said, found in zip(
-                record.sig_name, record.checksum, record.calc_checksum(), strict=True
-            ):
+            for k, said, found in zip(picked, record.checksum, record.calc_checksum(), strict=True):
                 if said is not None:
-                    _check_sum(str(name), int(said), int(found), base)
+                    _check_sum(names[k], int(said), int(found), base)
             signals = record.dac()
         return WfdbRecord(
             signals=np.ascontiguousarray(signals.T, dtype=np.float32),
             fs=float(record.fs),
-            channels=tuple(str(name) for name in record.sig_name),
+            channels=tuple(names[k] for k in picked),
             units=tuple(str(unit) for unit in record.units),
         )
+
+
+def _signal_names(header: Any, where: Path) -> list[str]:
+    """Names of signals; a line that ends too early, which wfdb accepts, is an error here."""
+    names = list(header.sig_name or [])
+    if not names or not header.n_sig:
+        raise ForeignFileError(f"{where}: describes no signals")
+    nameless = [k for k, name in enumerate(names) if name is None]
+    if not nameless:
+        return [str(name) for name in names]
+    # Names may be left out, but not of some signals only, nor by a file cut within a line.
+    if len(nameless) < len(names) or where.read_bytes()[-1:] != b"\n":
+        raise TruncatedFileError(
+            f"{where}: the line of signal {nameless[0]} ends too early; copy the record again"
+        )
+    return [f"signal {k}" for k in range(len(names))]
 
 
 def _read_plain(
