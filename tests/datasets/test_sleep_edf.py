@@ -72,6 +72,7 @@ def test_epochs_stages_and_names(tmp_path):
     assert set(rec.columns["night"].tolist()) == {1}
     assert set(rec.columns["recording"].tolist()) == {"SC4001"}
     assert rec.channels == SLEEP_CHANNELS
+    assert rec.units == ("uV",) * 7
     np.testing.assert_allclose(rec.X[8, 1], values["EEG Pz-Oz"][30000:33000], atol=0.005)
     slow = np.repeat(values["Temp rectal"][30 * 5 : 30 * 6], 100)
     np.testing.assert_allclose(rec.X[5, 5], slow, atol=0.005)

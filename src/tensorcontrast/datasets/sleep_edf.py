@@ -138,6 +138,7 @@ def load_sleep_edf(
         _fill(X[row : row + len(epochs)], night, epochs, picked, upsample)
         row += len(epochs)
     counts = [len(epochs) for epochs, _ in stages]
+    first = pick_signals(open_edf(nights[0].psg), picked, nights[0].psg)
     entry = DATASETS["sleep-edf"]
     return Recordings(
         X,
@@ -146,6 +147,7 @@ def load_sleep_edf(
         fs=_FS,
         channels=picked,
         classes=STAGES,
+        units=[str(signal.physical_dimension) for signal in first],
         columns={
             "night": np.repeat([night.night for night in nights], counts),
             "epoch": np.concatenate([epochs for epochs, _ in stages]),

@@ -1,0 +1,136 @@
+"""Choosing rank and weights without labels: information criteria over a grid (E18)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast.errors import InvalidInputError
+
+__all__ = ["Criteria", "Selection", "information_criteria", "select"]
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """AIC and BIC of a fitted CP model on the data it was fitted on; smaller is better."""
+
+    aic: float
+    bic: float
+    log_likelihood: float
+    n_parameters: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Outcome of :func:`select`: the best parameters, the model fitted with them, every trial."""
+
+    best_params: dict[str, Any]
+    best_estimator: Any
+    table: list[dict[str, Any]]
+    criterion: str
+
+
+def information_criteria(model: Any, X: ArrayLike) -> Criteria:
+    """Gaussian AIC and BIC of the model E1 with free features.
+
+    With S the squared residual over all M = N·∏I_k entries, ``−2 log L = M(log(2πS/M) + 1)``, and
+    the free numbers are ``R(N + ΣI_k) − R·K``: features and factors less their scaling freedom.
+    The mean tensor and the variance are the same for all models and are not counted.
+    Equation E18.
+
+    Parameters
+    ----------
+    model : CPD, ATD or PLC
+        Fitted.
+    X : array-like (n, I_1, …, I_K)
+        The data it was fitted on.
+    """
+    check_is_fitted(model, "factors_")
+    unexplained = 1.0 - model.score(X)
+    shape = np.shape(X)
+    n_samples, dims = shape[0], shape[1:]
+    entries = math.prod(shape)
+    # In units of the data's own variance; a perfect fit is limited by the precision of the data.
+    floor = float(np.finfo(model.factors_[0].dtype).eps) ** 2
+    variance = max(unexplained, floor) / math.prod(dims)
+    rank = model.rank_
+    n_parameters = rank * (n_samples + sum(dims)) - rank * len(dims)
+    log_likelihood = -0.5 * entries * (math.log(2 * math.pi * variance) + 1.0)
+    return Criteria(
+        aic=2.0 * n_parameters - 2.0 * log_likelihood,
+        bic=math.log(entries) * n_parameters - 2.0 * log_likelihood,
+        log_likelihood=log_likelihood,
+        n_parameters=n_parameters,
+    )
+
+
+def select(
+    estimator: Any,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+    X: ArrayLike,
+    *,
+    view: Any = None,
+    criterion: str = "bic",
+    n_jobs: int | None = None,
+) -> Selection:
+    """Fit an estimator over a grid of parameters and keep the one with the best criterion.
+
+    No labels are used. The criterion sees the reconstruction only, so that among weights β it
+    favours small ones: choose β by the ε-region (``PLC(beta="auto")``) and rank and α by this.
+
+    Parameters
+    ----------
+    estimator : CPD, ATD or PLC
+        Cloned for every trial.
+    grid : mapping of names to values, or several such
+        For example ``{"rank": [8, 16, 32], "alpha": [1e-3, 1e-2]}``.
+    X : array-like (n, I_1, …, I_K)
+    view : array-like or callable, optional
+        Passed to ``fit``.
+    criterion : {"bic", "aic"}
+    n_jobs : int, optional
+        Trials at a time.
+
+    Examples
+    --------
+    >>> from tensorcontrast import CPD
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> from tensorcontrast.evaluate.selection import select
+    >>> X, *_ = make_cp_tensor(n_samples=80, dims=(5, 6, 7), rank=3, noise=0.1, random_state=0)
+    >>> select(CPD(random_state=0), {"rank": [1, 2, 3, 4]}, X).best_params
+    {'rank': 3}
+    """
+    if criterion not in ("aic", "bic"):
+        raise InvalidInputError(f"criterion is {criterion!r}; use 'aic' or 'bic'")
+    try:
+        trials = list(ParameterGrid(grid))
+        for params in trials:
+            clone(estimator).set_params(**params)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"grid cannot be used: {error}") from error
+
+    def fit(params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        model = clone(estimator).set_params(**params).fit(X, view=view)
+        found = information_criteria(model, X)
+        row = {
+            **params,
+            "aic": found.aic,
+            "bic": found.bic,
+            "n_parameters": found.n_parameters,
+            "reconstruction_error": model.reconstruction_error_,
+            "n_iter": model.n_iter_,
+        }
+        return model, row
+
+    fitted = Parallel(n_jobs=n_jobs)(delayed(fit)(params) for params in trials)
+    best = min(range(len(trials)), key=lambda i: fitted[i][1][criterion])
+    return Selection(trials[best], fitted[best][0], [row for _, row in fitted], criterion)
