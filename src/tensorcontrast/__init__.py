@@ -3,6 +3,7 @@
 from tensorcontrast import augment, datasets
 from tensorcontrast.decompose import ATD, CPD, PLC
 from tensorcontrast.errors import TensorContrastError
+from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.model_io import load_model
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.spectrogram import SpectrogramTensor
@@ -13,6 +14,7 @@ __all__ = [
     "ATD",
     "CPD",
     "PLC",
+    "ContrastiveFeatures",
     "Recordings",
     "SpectrogramTensor",
     "TensorContrastError",

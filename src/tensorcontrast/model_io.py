@@ -44,6 +44,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
+from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.spectrogram import SpectrogramTensor
 
 Array = NDArray[Any]
@@ -61,7 +62,7 @@ _PRIVATE = {"_labels"}
 
 
 def _classes() -> dict[str, type]:
-    return {c.__name__: c for c in (ATD, CPD, PLC, SpectrogramTensor)}
+    return {c.__name__: c for c in (ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor)}
 
 
 # -------------------------------------------------------------------- objects to plain data
@@ -103,6 +104,8 @@ class _Packer:
 
     def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
         prefix = f"{where}." if where else ""
+        if hasattr(model, "features_"):
+            _ = model.labels_  # made on first use, from features that the file does not keep
         learned = {
             name: value
             for name, value in vars(model).items()
@@ -166,7 +169,7 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
             raise DamagedFileError(f"{name!r} is not the name of a learned attribute")
         setattr(model, name, _unpack(value, arrays))
-    if hasattr(model, "_check_learned"):
+    if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model
 
@@ -182,8 +185,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ``view_features_`` are left out: ``transform`` gives them back.
     """
     packer = _Packer()
-    if hasattr(model, "factors_") and hasattr(model, "features_"):
-        _ = model.labels_  # made on first use, from features that the file does not keep
     state = packer.estimator(model)
     if packer.dropped:
         warnings.warn(
@@ -250,6 +251,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     header, start = _header(path, raw)
     try:
         arrays = _arrays(header["arrays"], raw, start)
+        if not header["model"]["learned"]:
+            raise DamagedFileError("the model was never fitted")
         return _unpack_estimator(header["model"], arrays)
     except TensorContrastError as error:
         raise type(error)(f"{path}: {error}") from error

@@ -321,6 +321,10 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "another name known to scipy.signal.get_window"
             ) from None
 
+    def _check_learned(self) -> None:
+        """Rebuild what a model file does not hold."""
+        self._frames = self._make_frames()
+
     def _weight(self) -> np.ndarray:
         """Sum of the squared windows of all frames over each sample."""
         weight, squared = np.zeros(self.n_times_in_), self._window() ** 2

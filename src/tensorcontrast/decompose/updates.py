@@ -174,8 +174,10 @@ class _Block:
         step = gradient / diagonal
         w_hat = w * inverse[:, None]
         solved = w_hat / diagonal
-        weight = np.einsum("ij,ij->i", w_hat, solved)
-        share = turning * np.einsum("ij,ij->i", w_hat, step) / (1.0 - turning * weight)
+        # 1 − c ŵᵀD⁻¹ŵ, written without the cancellation that c ≫ λ would bring.
+        rest = np.einsum("ij,ij->i", w_hat * (self.eigenvalues + damping[:, None]), solved)
+        along = turning * np.einsum("ij,ij->i", w_hat, step)
+        share = np.divide(along, rest, out=np.zeros_like(along), where=rest > 0)
         step += share[:, None] * solved
         return np.negative(step, out=step)
 

@@ -1,0 +1,221 @@
+"""From raw signals to features in one estimator: augment → spectrogram → decomposition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import augment as augmentations
+from tensorcontrast import checks
+from tensorcontrast.decompose import CPD, PLC
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings import Recordings
+from tensorcontrast.spectrogram import SpectrogramTensor
+
+Array = NDArray[Any]
+
+#: Values of the tensors that are in memory at a time while new signals are transformed.
+CHUNK_VALUES = 2**24
+
+
+class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A few dozen features of each window of a multichannel signal, learned without labels.
+
+    The signals and an augmented view of them become spectrogram tensors, which are decomposed
+    together. Every part has a default that needs ``fs`` at most.
+
+    Parameters
+    ----------
+    fs : float, optional
+        Sampling rate in Hz; taken from :class:`Recordings` where these are passed.
+    channels : sequence of str, optional
+        Names of the channels; likewise.
+    tensorize : SpectrogramTensor, optional
+        Any transformer from [n, channel, time] to tensors. Default: ``SpectrogramTensor(fs)``.
+    augment : callable, optional
+        ``augment(X, rng)`` on raw signals. Default: :func:`tensorcontrast.augment.gentle`.
+    decompose : CPD, ATD or PLC, optional
+        Default: ``PLC()``.
+    fresh_views : bool, default=False
+        Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
+    random_state : int, RandomState or None
+        Seeds the augmentation, and the decomposition where that has no seed of its own.
+
+    Attributes
+    ----------
+    tensorize_, augment_, decompose_
+        The fitted parts.
+    factors_ : list of arrays
+        What was learned: weights of channels, of frequencies and of time, one column a feature.
+    channels_ : tuple of str
+    labels_ : (n,) int array
+        Pseudo class of each fitted window.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tensorcontrast import ContrastiveFeatures, PLC
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
+    >>> features = ContrastiveFeatures(fs=rec.fs, decompose=PLC(rank=8, max_iter=60, tol=1e-3),
+    ...                                random_state=0)
+    >>> model = make_pipeline(features, LogisticRegression(max_iter=1000)).fit(rec.X, rec.y)
+    >>> model.predict(rec.X[:4]).shape
+    (4,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fs": [Interval(Real, 0, None, closed="neither"), None],
+        "channels": ["array-like", None],
+        "tensorize": [HasMethods(["fit", "transform"]), None],
+        "augment": [callable, None],
+        "decompose": [HasMethods(["fit", "transform"]), None],
+        "fresh_views": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        fs: float | None = None,
+        channels: Sequence[str] | None = None,
+        *,
+        tensorize: Any = None,
+        augment: Callable[[Array, np.random.Generator], Array] | None = None,
+        decompose: Any = None,
+        fresh_views: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.fs = fs
+        self.channels = channels
+        self.tensorize = tensorize
+        self.augment = augment
+        self.decompose = decompose
+        self.fresh_views = fresh_views
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from signals X [n, channel, time] or :class:`Recordings`.
+
+        ``y`` goes to the decomposition, where only ``PLC(graph="true")`` uses it; the labels of
+        ``Recordings`` are never used unless they are passed as ``y``.
+        """
+        checks.check_parameters(self)
+        signals, fs, channels = self._signals(X)
+        checks.check_y_length(y, len(signals))
+        rng = checks.generator(self.random_state)
+        tensorize = SpectrogramTensor(fs) if self.tensorize is None else clone(self.tensorize)
+        decompose = PLC() if self.decompose is None else clone(self.decompose)
+        if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
+            decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
+        augment = self.augment
+        if augment is None:
+            augment = augmentations.gentle(fs=fs, channels=channels, n_times=int(signals.shape[-1]))
+        tensors = tensorize.fit_transform(signals)
+
+        def view(generator: np.random.Generator) -> Array:
+            return np.asarray(tensorize.transform(augment(signals, generator)))
+
+        if isinstance(decompose, CPD):
+            decompose.fit(tensors, y)  # no contrast: nothing to compare a view with
+        else:
+            decompose.fit(tensors, y, view=view if self.fresh_views else view(rng))
+        self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
+        self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
+        self.channels_ = channels
+        self.fs_ = fs
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Features (n, rank) of signals with the channels and length that were fitted."""
+        check_is_fitted(self, "decompose_")
+        signals, fs, channels = self._signals(X)
+        if isinstance(X, Recordings) and fs != self.fs_:
+            raise InvalidInputError(
+                f"the recordings have fs={fs} but the model was fitted at fs={self.fs_}; "
+                "resample them"
+            )
+        if isinstance(X, Recordings) and X.channels is not None and channels != self.channels_:
+            raise InvalidInputError(
+                f"the recordings have channels {channels} but the model was fitted on "
+                f"{self.channels_}; select and order them with recordings.select(channels=…)"
+            )
+        per_sample = int(np.prod(self.decompose_.dims_))
+        step = max(1, CHUNK_VALUES // per_sample)
+        parts = [
+            checks.plain_output(self.decompose_, self.tensorize_.transform(signals[s : s + step]))
+            for s in range(0, len(signals), step)
+        ]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:
+        """Array, sampling rate and channel names, from the parameters or from Recordings."""
+        channels = None if self.channels is None else tuple(str(c) for c in self.channels)
+        fs = self.fs
+        if isinstance(X, Recordings):
+            if fs is not None and X.fs is not None and float(fs) != float(X.fs):
+                raise InvalidInputError(
+                    f"fs={fs} was given but the recordings have fs={X.fs}; leave fs out or resample"
+                )
+            fs = X.fs if fs is None else fs
+            channels = X.channels if channels is None else channels
+            X = X.X
+        signals = np.asarray(X)
+        if signals.ndim != 3:
+            raise InvalidInputError(
+                f"X has shape {signals.shape}; signals [n, channel, time] are needed"
+            )
+        if channels is not None and len(channels) != signals.shape[1]:
+            raise InvalidInputError(
+                f"{len(channels)} channel names were given for {signals.shape[1]} channels"
+            )
+        return signals, fs, channels
+
+    @property
+    def factors_(self) -> list[Array]:
+        """Factors of the decomposition: channels, frequencies, times."""
+        check_is_fitted(self, "decompose_")
+        factors: list[Array] = self.decompose_.factors_
+        return factors
+
+    @property
+    def labels_(self) -> NDArray[np.intp]:
+        """Pseudo class of each fitted window."""
+        check_is_fitted(self, "decompose_")
+        labels: NDArray[np.intp] = self.decompose_.labels_
+        return labels
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write all parts to one model file, to be read by :func:`tensorcontrast.load_model`."""
+        from tensorcontrast import model_io
+
+        check_is_fitted(self, "decompose_")
+        model_io.save_model(self, path)
+
+    def _check_learned(self) -> None:
+        if tuple(self.decompose_.dims_) != tuple(self.tensorize_.output_shape_):
+            raise InvalidInputError(
+                f"spectrograms of shape {self.tensorize_.output_shape_} do not fit a decomposition "
+                f"of {tuple(self.decompose_.dims_)}"
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.decompose_.rank_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "decompose_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags

@@ -1,0 +1,168 @@
+"""ContrastiveFeatures: signals in, features out, as one estimator and one file."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    SpectrogramTensor,
+    TensorContrastError,
+    augment,
+    load_model,
+)
+from tensorcontrast.datasets import make_synthetic
+
+
+@pytest.fixture(scope="module")
+def rec():
+    return make_synthetic(n_samples=120, n_channels=4, n_times=128, n_classes=3, random_state=0)
+
+
+def small(decompose=PLC, **params):
+    return decompose(rank=6, max_iter=30, tol=1e-3, **params)
+
+
+def test_defaults_follow_from_rate_and_length(rec):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+    assert isinstance(model.tensorize_, SpectrogramTensor)
+    assert model.tensorize_.fs == rec.fs
+    assert model.augment_ == augment.gentle(n_times=rec.n_times)
+    assert model.transform(rec.X).shape == (120, 6)
+    assert [len(U) for U in model.factors_] == list(model.tensorize_.output_shape_)
+    assert model.labels_.shape == (120,)
+    names = model.get_feature_names_out().tolist()
+    assert names == [f"contrastivefeatures{r}" for r in range(6)]
+
+
+def test_equals_its_parts_by_hand(rec):
+    view_of = augment.gentle(n_times=rec.n_times)
+    model = ContrastiveFeatures(
+        fs=rec.fs, augment=view_of, decompose=small(random_state=3), random_state=7
+    ).fit(rec.X)
+    from tensorcontrast import checks
+
+    spectrogram = SpectrogramTensor(rec.fs)
+    X = spectrogram.fit_transform(rec.X)
+    V = spectrogram.transform(view_of(rec.X, checks.generator(7)))
+    by_hand = small(random_state=3).fit(X, view=V)
+    np.testing.assert_array_equal(model.transform(rec.X), by_hand.transform(X))
+
+
+def test_recordings_carry_rate_and_channels(rec):
+    model = ContrastiveFeatures(decompose=small(), random_state=0).fit(rec)
+    assert model.fs_ == rec.fs
+    assert model.channels_ == rec.channels
+    np.testing.assert_array_equal(model.transform(rec), model.transform(rec.X))
+    with pytest.raises(TensorContrastError, match="channels"):
+        model.transform(rec.select(channels=list(rec.channels[::-1])))
+
+
+def test_pipeline_and_grid_search(rec):
+    pipeline = make_pipeline(
+        ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0),
+        LogisticRegression(max_iter=1000),
+    )
+    search = GridSearchCV(
+        pipeline, {"contrastivefeatures__decompose__rank": [2, 6]}, cv=3, error_score="raise"
+    )
+    names = np.array(["low", "mid", "high"])[rec.y]
+    search.fit(rec.X, names)
+    assert search.best_score_ > 0.6
+    assert set(search.predict(rec.X)) <= {"low", "mid", "high"}
+
+
+@pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
+def test_one_file_holds_all_parts(rec, tmp_path, decompose):
+    model = ContrastiveFeatures(
+        fs=rec.fs, channels=rec.channels, decompose=small(decompose), random_state=0
+    ).fit(rec.X)
+    model.save(tmp_path / "model.tcm")
+    loaded = load_model(tmp_path / "model.tcm")
+    np.testing.assert_array_equal(loaded.transform(rec.X), model.transform(rec.X))
+    assert loaded.channels_ == model.channels_
+    assert loaded.augment_ == model.augment_
+    np.testing.assert_array_equal(loaded.labels_, model.labels_)
+    assert type(loaded.decompose_) is decompose
+
+
+def test_seed_reaches_every_part(rec):
+    first, second, other = (
+        ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=s).fit_transform(rec.X)
+        for s in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert not np.allclose(first, other)
+
+
+def test_fresh_views_are_drawn_each_iteration(rec):
+    calls = []
+
+    def counted(X, rng):
+        calls.append(len(X))
+        return augment.gentle()(X, rng)
+
+    model = ContrastiveFeatures(
+        fs=rec.fs,
+        augment=counted,
+        decompose=PLC(rank=4, max_iter=7, tol=0.0),
+        fresh_views=True,
+        random_state=0,
+    ).fit(rec.X)
+    assert len(calls) >= 7
+    assert np.isfinite(model.transform(rec.X)).all()
+
+
+def test_chunked_transform_equals_whole(rec, monkeypatch):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+    whole = model.transform(rec.X)
+    monkeypatch.setattr("tensorcontrast.features.CHUNK_VALUES", 5000)
+    np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-6)
+
+
+def test_labels_go_to_the_graph_only_where_asked(rec):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(graph="true"), random_state=0)
+    model.fit(rec.X, rec.y)
+    np.testing.assert_array_equal(model.labels_, rec.y)
+
+
+def test_clone_and_parameters(rec):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0)
+    copy = clone(model).set_params(decompose__rank=3)
+    assert copy.fit_transform(rec.X).shape == (120, 3)
+    assert model.decompose.rank == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[:, 0], "channel, time"),
+        (lambda X: X[:, :, :0], "time"),
+        (lambda X: X[:, :3], "3 channels"),
+        (lambda X: X[:, :, :100], "100 samples"),
+        (lambda X: np.where(np.arange(X.size).reshape(X.shape) == 5, np.nan, X), "NaN"),
+    ],
+)
+def test_bad_signals(rec, change, message):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+    with pytest.raises(TensorContrastError, match=message):
+        model.transform(change(rec.X))
+
+
+def test_bad_parameters(rec):
+    with pytest.raises(TensorContrastError, match="fs"):
+        ContrastiveFeatures(fs=-1.0).fit(rec.X)
+    with pytest.raises(TensorContrastError, match="fs"):
+        ContrastiveFeatures(fs=rec.fs * 2).fit(rec)
+    with pytest.raises(TensorContrastError, match="2 channel names"):
+        ContrastiveFeatures(fs=rec.fs, channels=["a", "b"]).fit(rec.X)
+    with pytest.raises(TensorContrastError, match="augment"):
+        ContrastiveFeatures(fs=rec.fs, augment=3).fit(rec.X)
+    with pytest.raises(TensorContrastError, match="labels"):
+        ContrastiveFeatures(fs=rec.fs).fit(rec.X, rec.y[:-1])
