@@ -2,10 +2,8 @@
 
 import sys
 
-import edfio
 import numpy as np
 import pytest
-import wfdb
 
 from tensorcontrast.errors import (
     DamagedFileError,
@@ -19,6 +17,8 @@ from tensorcontrast.errors import (
 from tensorcontrast.readers import wfdb_records
 from tensorcontrast.recordings import Recordings
 
+edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
+wfdb = pytest.importorskip("wfdb", reason="needs tensorcontrast[data]")
 RNG = np.random.default_rng(0)
 
 

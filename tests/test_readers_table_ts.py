@@ -14,6 +14,7 @@ from tensorcontrast.errors import (
 )
 from tensorcontrast.recordings import Recordings
 
+pytest.importorskip("pyarrow", reason="needs tensorcontrast[data]")
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 2, 4)).astype(np.float32)
 

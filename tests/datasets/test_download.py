@@ -21,6 +21,7 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 
+pytest.importorskip("pooch", reason="needs tensorcontrast[data]")
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA = hashlib.sha256(CONTENT).hexdigest()
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import wfdb
 
 from tensorcontrast.datasets import load_ptbxl
 from tensorcontrast.errors import (
@@ -16,6 +15,7 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 
+wfdb = pytest.importorskip("wfdb", reason="needs tensorcontrast[data]")
 REAL = os.environ.get("TENSORCONTRAST_DATA", "")
 LEADS = "I II III AVR AVL AVF V1 V2 V3 V4 V5 V6".split()
 STATEMENTS = [("NORM", "1.0", "NORM"), ("IMI", "1.0", "MI"), ("LVH", "1.0", "HYP")]

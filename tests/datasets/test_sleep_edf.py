@@ -2,7 +2,6 @@ import datetime
 import os
 from pathlib import Path
 
-import edfio
 import numpy as np
 import pytest
 
@@ -17,6 +16,7 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 
+edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
 REAL = os.environ.get("TENSORCONTRAST_DATA", "")
 STAGES = ["W", "W", "1", "2", "2", "3", "4", "R", "?", "M", "W", "W"]
 FAST = SLEEP_CHANNELS[:3]
