@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks
+from tensorcontrast import checks, threads
 from tensorcontrast.decompose import als, kernels
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster
@@ -127,8 +127,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._learn_scaling(X)
         self.rank_ = self._allowed_rank(X.shape)
         views = self._views(X, view, rng)
-        fit = self._solve(views, known, rng)
-        self._finish(fit, views() if callable(views) else views)
+        with threads.for_work(X.size * self.rank_):
+            fit = self._solve(views, known, rng)
+            self._finish(fit, views() if callable(views) else views)
         self._stream: als.Statistics | None = None
         self.n_samples_seen_, self.n_batches_seen_ = len(X), 1
         if fit.interrupted:
@@ -234,16 +235,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if not begun:
             factors = self._start(views, rng)
         sums: als.Statistics | None = None
-        for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
-            factors, _, sums, terms = als.sweep(
-                views,
-                factors,
-                contrast,
-                alpha=self.alpha,
-                memory=memory,
-                past=past,
-                forgetting=self.forgetting,
-            )
+        with threads.for_work(X.size * self.rank_):
+            for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
+                factors, _, sums, terms = als.sweep(
+                    views,
+                    factors,
+                    contrast,
+                    alpha=self.alpha,
+                    memory=memory,
+                    past=past,
+                    forgetting=self.forgetting,
+                )
         monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
         monitor.history = self.history_
         monitor.record(terms)
@@ -425,9 +427,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         flat = X.reshape(len(X), -1)
         out = np.empty((len(X), self.rank_), dtype=H.dtype)
         at = 0
-        for chunk in self._centred_chunks(flat):
-            np.matmul(chunk, projector, out=out[at : at + len(chunk)])
-            at += len(chunk)
+        with threads.for_work(X.size * self.rank_):
+            for chunk in self._centred_chunks(flat):
+                np.matmul(chunk, projector, out=out[at : at + len(chunk)])
+                at += len(chunk)
         return out
 
     def inverse_transform(self, W: ArrayLike) -> Array:

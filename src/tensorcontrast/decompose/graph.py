@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
+from tensorcontrast import threads
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -120,11 +119,6 @@ def cluster_space(W: Array) -> Array:
     return V
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 def cluster(
     W: Array,
     n_clusters: int,
@@ -191,7 +185,7 @@ def cluster(
         # One OpenMP thread: sums over threads come in no fixed order, and a fit must be
         # repeatable to the bit. Duplicate points are no reason to warn at every iteration.
         quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
-        with _controller().limit(limits=1, user_api="openmp"), quiet:
+        with threads.single("openmp"), quiet:
             labels = model.fit_predict(V).astype(np.intp)
         return labels, model.cluster_centers_
     k = int(labels.max()) + 1

@@ -1,0 +1,33 @@
+"""Run every benchmark of speed: ``python -m benchmarks [name …]``; 1 if a goal was missed."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import decompose, signals
+from benchmarks.common import show, write
+
+SUITES = {
+    "decompose": ("Decomposition", decompose.rows),
+    "signals": ("Signals to tensors", signals.rows),
+}
+
+
+def main(names: list[str]) -> int:
+    """Measure, print and write the named suites, all by default."""
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        print(f"no benchmark {unknown}; there are {', '.join(SUITES)}", file=sys.stderr)
+        return 2
+    passed = True
+    for name in names or list(SUITES):
+        title, rows = SUITES[name]
+        found = rows()
+        show(title, found)
+        write(name, found)
+        passed &= all(row.passed for row in found)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
