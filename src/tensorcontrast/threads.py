@@ -31,7 +31,7 @@ def _controller() -> Any:
 def _disown() -> None:
     """Let any thread set limits: newer threadpoolctl keeps them to the one that set them first."""
     openblas = getattr(threadpoolctl, "OpenBLASController", None)
-    if hasattr(openblas, "clear_controlling_thread"):
+    if openblas is not None and hasattr(openblas, "clear_controlling_thread"):
         openblas.clear_controlling_thread(force=True)
 
 
@@ -41,7 +41,7 @@ def single(api: str) -> Iterator[None]:
     with _lock:
         _users[api] = _users.get(api, 0) + 1
         if _users[api] == 1:
-            _limiters[api] = _controller().limit(limits=1, user_api=api)
+            _limiters[api] = _controller().select(user_api=api).limit(limits=1)
     try:
         yield
     finally:
