@@ -1,0 +1,124 @@
+"""Parameters out of range: each raises an InvalidInputError, a ValueError, that names it."""
+
+import numpy as np
+import pytest
+
+from tensorcontrast import ATD, CPD, PLC, TensorContrastError
+from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.errors import InvalidInputError
+
+ALL = [CPD, ATD, PLC]
+every = pytest.mark.parametrize("cls", ALL)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, *_ = make_cp_tensor(40, (4, 6, 5), 3, noise=0.05, random_state=0)
+    return X, y
+
+
+def make(cls, **params):
+    return cls(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
+
+
+WRONG = {
+    "rank": [0, -1, 2.5, "3", None],
+    "alpha": [-1e-9, np.nan, np.inf, "a", None],
+    "max_iter": [0, -1, 1.5, None],
+    "tol": [-1e-9, np.nan, None],
+    "patience": [0, 1.5],
+    "init": ["svd", 3, None],
+    "n_init": [0, 1.5],
+    "batch_size": [0, 1, 2.5],
+    "step_size": [0.0, 1.1, np.nan],
+    "n_clusters": [0, 2.5],
+    "center": ["yes", 3],
+    "scale": [None],
+    "dtype": ["float16", "int32", 3],
+    "forgetting": [-0.1, 1.1, np.nan],
+    "random_state": [-1, "a", 1.5],
+    "callback": [3, "print"],
+    "verbose": [-1, "yes"],
+}
+CONTRASTIVE = {
+    "beta": [-1e-9, np.nan, np.inf, "large", None],
+    "augment": [3, "noise"],
+    "fresh_views": ["yes"],
+    "warm_up": [-1, None],
+}
+WRONG_BY_CLASS = {
+    CPD: WRONG,
+    ATD: WRONG | CONTRASTIVE | {"delta": [-1.0, np.nan, None]},
+    PLC: WRONG
+    | CONTRASTIVE
+    | {
+        "gamma": [-1.0, np.nan, np.inf],
+        "epsilon": [0.0, -1.0, np.nan],
+        "trans_inv": ["no"],
+        "graph": ["truth", None],
+        "laplacian": ["unsigned"],
+        "units": ["metre"],
+        "solver": ["sgd"],
+        "clusterer": ["kmeans", 3],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value"),
+    [
+        (cls, name, value)
+        for cls, table in WRONG_BY_CLASS.items()
+        for name, values in table.items()
+        for value in values
+    ],
+)
+def test_parameters_out_of_range(cls, name, value, data):
+    model = make(cls, random_state=0).set_params(**{name: value})
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(InvalidInputError, match=name) as info:
+            method(data[0])
+        assert isinstance(info.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        PLC,
+        pytest.param(
+            ATD, marks=pytest.mark.xfail(strict=True, reason="warm_up is checked as a real number")
+        ),
+    ],
+)
+def test_a_fraction_of_a_warm_up(cls, data):
+    with pytest.raises(InvalidInputError, match="warm_up"):
+        make(cls, warm_up=1.5).fit(data[0])
+
+
+@every
+def test_every_parameter_is_tried_above(cls):
+    assert set(WRONG_BY_CLASS[cls]) == set(cls().get_params())
+
+
+BARE = pytest.mark.xfail(strict=True, reason="a bare ValueError from NumPy")
+
+
+def starts(dims, rank=3):
+    return [np.ones((d, rank)) for d in dims]
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        [],
+        starts((4, 6)),
+        starts((4, 6, 4)),
+        starts((4, 6, 5), 2),
+        [*starts((4, 6)), np.full((5, 3), np.nan)],
+        pytest.param(["a", "b", "c"], marks=BARE),
+        pytest.param([[[1.0], [1.0, 2.0]], 1, 1], marks=BARE),
+    ],
+)
+def test_starts_that_do_not_fit(init, data):
+    with pytest.raises(TensorContrastError, match=r"init.*\(4, 3\), \(6, 3\), \(5, 3\)"):
+        make(CPD, init=init).fit(data[0])
