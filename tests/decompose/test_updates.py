@@ -304,14 +304,7 @@ def test_objective_never_rises_over_iterations(dtype, beta):
     "dtype",
     [
         "float64",
-        pytest.param(
-            "float32",
-            marks=pytest.mark.xfail(
-                strict=True,
-                raises=RuntimeWarning,
-                reason="rows that shrink towards zero overflow float32 in _Block._measure",
-            ),
-        ),
+        "float32",
     ],
 )
 def test_many_warm_updates_stay_finite(dtype):

@@ -43,6 +43,8 @@ class Fit:
     interrupted: bool
     monitor: Monitor
     learned: dict[str, Any] = field(default_factory=dict)
+    #: Features at the final factors and the error of the data, once they were asked for.
+    final: tuple[als.Features, float] | None = None
 
     @property
     def objective(self) -> float:
@@ -285,11 +287,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return gain, order
 
     def _final_features(self, fit: Fit, views: als.Views) -> tuple[als.Features, float]:
-        """Features at the final factors, and ‖X − X̂‖/‖X‖ of the data's own view."""
+        """Features at the final factors, and ‖X − X̂‖/‖X‖ of the data's own view.
+
+        Found once: a contrast that clusters moves its centres whenever it is asked.
+        """
+        if fit.final is not None:
+            return fit.final
         features, P = als.solve_features(views, fit.factors, fit.contrast, self.alpha, fit.memory)
         HtH = kernels.gram(fit.factors)
         residual = kernels.residual_squared(views.norm_x, P, features.W, HtH)
-        return features, float(np.sqrt(residual / views.norm_x))
+        fit.final = features, float(np.sqrt(residual / views.norm_x))
+        return fit.final
 
     def _start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
         """Factors to start from, columns of unit length where they are drawn."""

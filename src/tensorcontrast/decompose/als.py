@@ -204,7 +204,6 @@ def epoch(
 _MEANS = {
     "reconstruction_error",
     "trans_inv",
-    "cross_view",
     "label_change",
     "contraction",
     "damped",

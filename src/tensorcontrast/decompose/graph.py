@@ -144,7 +144,9 @@ def cluster(
 
     Returns
     -------
-    labels : (n,) int array, 0-based without gaps
+    labels : (n,) int array, 0-based
+        Of the default clustering below ``n_clusters``, where a cluster may be empty; of any other
+        without gaps.
     centers : (k, r) array
         Means of the clusters in the space of :func:`cluster_space`.
     """

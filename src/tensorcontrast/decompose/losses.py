@@ -141,6 +141,35 @@ def infonce(W: Array, V: Array, temperature: float) -> tuple[float, tuple[Array,
     return value, (through_unit_rows(g_w, W_hat, w_norm), through_unit_rows(g_v, V_hat, v_norm))
 
 
+def graph_softmax(
+    W: Array, V: Array, labels: NDArray[np.intp], temperature: float
+) -> tuple[float, tuple[Array, Array]]:
+    """``−(1/N)Σ_i mean_{j: z_j = z_i} log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n.
+
+    InfoNCE whose positives are all samples of one pseudo class, the sample's own view among them.
+    Equation E20.
+    """
+    n = len(W)
+    W_hat, w_norm = unit_rows(W)
+    V_hat, v_norm = unit_rows(V)
+    logits = (W_hat @ V_hat.T) / W.dtype.type(temperature)  # (n, n), a batch
+    peak = logits.max(axis=1, keepdims=True)
+    weights = np.exp(logits - peak)
+    total = weights.sum(axis=1, keepdims=True)
+    same = (labels[:, None] == labels[None, :]).astype(W.dtype)
+    same /= same.sum(axis=1, keepdims=True)
+    partition = (np.log(total) + peak)[:, 0]
+    value = float(partition.mean(dtype=np.float64)) - kernels.inner(same, logits) / n
+    weights /= total
+    weights -= same
+    weights /= W.dtype.type(n * temperature)
+    gradients = (
+        through_unit_rows(weights @ V_hat, W_hat, w_norm),
+        through_unit_rows(weights.T @ W_hat, V_hat, v_norm),
+    )
+    return value, gradients
+
+
 def block_similarities(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array]:
     """``P_i = ⟨ŵ_i, Σ_{j+} v̂_j⟩`` and ``Q_i`` over the negative block, j ≠ i. Equation E17."""
     W_hat, V_hat = unit_rows(W)[0], unit_rows(V)[0]

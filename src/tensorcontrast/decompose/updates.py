@@ -8,7 +8,8 @@ and E9 is ``g(w) = w − ∇f(w) K⁻¹``. It contracts where β is small agains
 eigenvalue of K (E13). The ratio is measured for every sample; where it is 0.4 or more, or f would
 rise, the step becomes ``−∇f(w) (K + c(I − ŵŵᵀ) + dI)⁻¹``: c is the curvature of the contrast
 across ŵ, and d is raised from zero until f falls. So the iteration never diverges, whatever β is,
-and ends at a fixed point of E9.
+and ends at a fixed point of E9; or, where f has no minimum because the pull outweighs the data,
+near w = 0 in the direction of the pull.
 
 In the eigenbasis of K all of this is elementwise: lengths and inner products do not change, and
 K is a diagonal. The only matrix products are the rotations there and back.
@@ -193,6 +194,7 @@ class _Block:
                 w[better], value = previous[better], np.where(better, other, value)
                 norm, inverse, along = self._parts(w)
         eps = np.finfo(w.dtype).eps
+        shortest = eps * np.sqrt(np.einsum("ij,ij->i", self.p, self.p)) / self.eigenvalues[-1]
         damping = np.zeros_like(norm)
         first: tuple[Array, Array] | None = None
         for iteration in range(1, max_iter + 1):
@@ -213,6 +215,11 @@ class _Block:
                 self.damped[rising] = True
                 self._damp(rising, along, inverse, damping, w, gradient, value, trial, trial_value)
                 trial_norm, trial_inverse, trial_along = self._parts(trial)
+            # Where f falls all the way to w = 0 a row stops short of it, and keeps its direction.
+            held = trial_norm < shortest
+            if held.any():
+                trial[held], trial_value[held] = w[held], value[held]
+                trial_norm, trial_inverse, trial_along = self._parts(trial)
             moved = trial - w
             w, value = trial, trial_value
             norm, inverse, along = trial_norm, trial_inverse, trial_along
@@ -222,8 +229,8 @@ class _Block:
 
     def _measure(self, w: Array, gradient: Array, w_0: Array, gradient_0: Array) -> None:
         """Contraction of the undamped E9 between the first two points; damp where it is slow."""
-        moved = w - w_0
-        mapped = moved - (gradient - gradient_0) / self.eigenvalues
+        moved = np.subtract(w, w_0, dtype=np.float64)
+        mapped = moved - np.subtract(gradient, gradient_0, dtype=np.float64) / self.eigenvalues
         size = np.einsum("ij,ij->i", moved, moved)
         ratio = np.sqrt(
             np.divide(
