@@ -46,7 +46,9 @@ __all__ = [
 
 
 def inner(a: Array, b: Array) -> float:
-    """Sum of products of two matrices of one shape: rows in their dtype, their sum in float64."""
+    """Sum of products of two arrays of one shape: rows in their dtype, their sum in float64."""
+    if a.ndim != 2:
+        a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
     return float(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64))
 
