@@ -47,6 +47,8 @@ __all__ = [
 
 def inner(a: Array, b: Array) -> float:
     """Sum of products of two arrays of one shape: rows in their dtype, their sum in float64."""
+    if a.size == 0:
+        return 0.0
     if a.ndim != 2:
         a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
