@@ -28,7 +28,8 @@ autodoc_typehints = "none"  # the NumPy docstrings give the types
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_use_ivar = True
+# Fields rather than directives: names keep their underscore, and labels_ is not there twice.
+napoleon_custom_sections = [("Attributes", "params_style")]
 
 html_theme = "furo"
 html_title = "tensorcontrast"
