@@ -14,17 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tensorcontrast import ATD, CPD, PLC
 
 
-def known_failures(estimator):
-    """Return checks that fail, with the reason."""
-    return {
-        "check_transformer_data_not_an_array": "np.shape(y) is refused by scikit-learn's stand-in"
-    }
-
-
 @pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [CPD(), ATD(), PLC()], expected_failed_checks=known_failures, xfail_strict=True
-)
+@parametrize_with_checks([CPD(), ATD(), PLC()])
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -31,6 +31,15 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         dtype: Any = [np.float32, np.float64] if wanted is None else np.dtype(wanted)
     else:
         dtype = estimator.center_.dtype
+    if isinstance(X, np.ma.MaskedArray) and np.any(X.mask):
+        raise InvalidInputError(
+            f"{name}: X is a masked array with {int(np.sum(X.mask))} masked values; "
+            "fill them in or drop these samples"
+        )
+    if isinstance(X, np.ndarray) and not X.dtype.isnative:
+        X = X.astype(X.dtype.newbyteorder("="))
+    if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
+        _check_dims(estimator, X)
     try:
         X = validate_data(
             estimator,
@@ -49,13 +58,30 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     X = np.asarray(X)
     if 0 in X.shape:
         raise InvalidInputError(f"{name}: X has shape {X.shape}: a mode of length 0 holds nothing")
-    if not reset and X.shape[1:] != tuple(estimator.dims_):
-        raise InvalidInputError(
-            f"{name}: samples have dims {X.shape[1:]} but the model was fitted on "
-            f"{tuple(estimator.dims_)}; make both with the same channels and spectrogram"
-        )
+    if not reset:
+        _check_dims(estimator, X)
     check_finite(X, "X")
+    check_range(X, "X")
     return X
+
+
+def _check_dims(estimator: Any, X: Array) -> None:
+    if X.shape[1:] != tuple(estimator.dims_):
+        raise InvalidInputError(
+            f"{type(estimator).__name__}: samples have dims {X.shape[1:]} but the model was fitted "
+            f"on {tuple(estimator.dims_)}; make both with the same channels and spectrogram"
+        )
+
+
+def check_range(X: Array, name: str) -> None:
+    """Raise where the squares of X would leave the range of floating-point numbers."""
+    largest = float(max(X.max(), -X.min()))
+    low, high = (1e-36, 1e36) if X.dtype == np.float32 else (1e-140, 1e140)
+    if largest and not low < largest < high:
+        raise InvalidInputError(
+            f"{name} has values of size {largest:.3g}, outside {low:g} … {high:g} for {X.dtype}; "
+            "change the unit (V to µV, say)"
+        )
 
 
 def check_finite(X: Array, name: str) -> None:
@@ -90,6 +116,7 @@ def check_view(view: Any, X: Array, dtype: np.dtype[Any]) -> Array:
             "augmented, in the same order"
         )
     check_finite(V, "view")
+    check_range(V, "view")
     return np.asarray(V)
 
 
@@ -107,7 +134,7 @@ def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
 def check_y_length(y: Any, n_samples: int) -> None:
     """Raise where labels are given and are not one a sample."""
     if y is not None:
-        shape = np.shape(y)
+        shape = np.asarray(y).shape
         if not shape or shape[0] != n_samples:
             raise InvalidInputError(
                 f"y has {shape[0] if shape else 'no'} labels but X has {n_samples} samples"
@@ -124,7 +151,13 @@ def check_labels(y: Any, n_samples: int) -> NDArray[np.intp]:
         raise InvalidInputError(f"y has shape {labels.shape}; one label a sample is needed")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InvalidInputError("y holds NaN or infinity; pass -1 for samples without a label")
-    classes, out = np.unique(labels, return_inverse=True)
+    try:
+        classes, out = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise InvalidInputError(
+            f"y mixes labels of different kinds ({error}); use numbers or text throughout, with "
+            "-1 for samples without a label"
+        ) from error
     if labels.dtype.kind in "iuf" and classes[0] == -1:
         out = out - 1
     return out.astype(np.intp)
@@ -142,3 +175,10 @@ def plain_output(estimator: Any, X: ArrayLike) -> Array:
     """``transform`` as an array whatever ``set_output`` says."""
     out = type(estimator).transform
     return np.asarray(getattr(out, "__wrapped__", out)(estimator, X))
+
+
+def read_only(X: Array) -> Array:
+    """View of X that cannot be written to, for functions of the caller's."""
+    view = X.view()
+    view.flags.writeable = False
+    return view

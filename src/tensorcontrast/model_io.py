@@ -254,8 +254,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         if not header["model"]["learned"]:
             raise DamagedFileError("the model was never fitted")
         return _unpack_estimator(header["model"], arrays)
-    except TensorContrastError as error:
+    except FileError as error:
         raise type(error)(f"{path}: {error}") from error
+    except TensorContrastError as error:
+        raise DamagedFileError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise DamagedFileError(
             f"{path} has a right checksum but its header does not describe a model: {error!r}"
@@ -325,6 +327,9 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)  # as any new file: others may read it
         os.replace(temporary, path)
     except OSError as error:
         raise FileError(

@@ -148,9 +148,6 @@ def test_any_unit_gives_the_same_features(cls, factor, dtype, data):
     np.testing.assert_allclose(scaled.transform(X * dtype(factor)), plain.transform(X), atol=2e-3)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="told as equal samples, or floating-point warnings from within"
-)
 @pytest.mark.parametrize(
     ("factor", "dtype"),
     [(1e-42, np.float32), (1e160, np.float64), (1e307, np.float64), (1e-300, np.float64)],
@@ -203,12 +200,7 @@ def layouts(X, folder):
         "read-only",
         "memmap",
         "list",
-        pytest.param(
-            "big-endian",
-            marks=pytest.mark.xfail(
-                strict=True, reason="float64 in the other byte order becomes float32"
-            ),
-        ),
+        "big-endian",
     ],
 )
 def test_layouts_of_one_array_give_one_result(cls, layout, data, tmp_path):
@@ -262,7 +254,6 @@ def test_complex_and_text(cls, data):
         make(cls).fit([[1.0, 2.0], [3.0]])
 
 
-@pytest.mark.xfail(strict=True, reason="the mask is dropped without a word")
 def test_masked_arrays_are_not_taken_as_complete(data):
     X = np.ma.masked_greater(data[0], 0.5)
     with pytest.raises(InvalidInputError, match="mask"):
@@ -352,7 +343,6 @@ def test_before_fit(cls, data, tmp_path):
         pytest.param(
             lambda X: lambda rng: None,
             "view",
-            marks=pytest.mark.xfail(strict=True, reason="a bare AssertionError, or no view at all"),
         ),
     ],
 )
@@ -395,7 +385,6 @@ def test_labels_that_make_no_graph(y, message, data):
         make(PLC, graph="true").fit(data[0], y)
 
 
-@pytest.mark.xfail(strict=True, reason="a bare TypeError from sorting the labels")
 def test_labels_of_mixed_kinds(data):
     y = np.array([None, "a"] * 20, dtype=object)
     with pytest.raises(TensorContrastError, match="y"):
@@ -414,7 +403,6 @@ def test_refused_input_leaves_an_unfitted_estimator_unfitted(data):
             model.transform(data[0])
 
 
-@pytest.mark.xfail(strict=True, reason="old factors stay beside the mean and scale of the new data")
 @every
 def test_refused_input_leaves_a_fitted_estimator_as_it_was_or_unfitted(cls, data):
     """Never the old factors with another mean and scale."""

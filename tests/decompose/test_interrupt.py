@@ -93,7 +93,6 @@ def test_ctrl_c_in_the_first_iteration_leaves_nothing(cls, X, monkeypatch):
     assert not model.interrupted_
 
 
-@pytest.mark.xfail(strict=True, reason="old factors stay beside the mean and scale of the new data")
 @pytest.mark.parametrize("cls", ALL)
 def test_ctrl_c_in_the_first_iteration_of_a_second_fit_leaves_no_mixture(cls, X, monkeypatch):
     """Either the first model, whole, or none: never its factors with the new mean and scale."""
@@ -138,7 +137,6 @@ def test_a_real_signal(where, X):
     assert_usable(model, X)
 
 
-@pytest.mark.xfail(strict=True, reason="the interrupted run replaces a finished, better one")
 def test_n_init_keeps_the_best_finished_or_running_fit(X):
     seen = []
 
@@ -154,7 +152,6 @@ def test_n_init_keeps_the_best_finished_or_running_fit(X):
     assert model.score(X) > 0.99  # the first run was finished: its result is not lost
 
 
-@pytest.mark.xfail(strict=True, reason="Ctrl-C in a trial is lost where an earlier trial held")
 def test_ctrl_c_while_beta_is_sought_comes_out(X):
     """Whichever trial it hits, the caller gets the interrupt and a usable model."""
     for trial in (1, 2, 3, 5):

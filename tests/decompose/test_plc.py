@@ -305,7 +305,6 @@ def test_auto_beta_says_when_there_is_none(planted, monkeypatch):
     np.testing.assert_array_equal(model.factors_[0], plain.factors_[0])
 
 
-@pytest.mark.xfail(strict=True, reason="partial_fit after beta='auto' goes on with beta_=0")
 def test_a_stream_goes_on_with_the_beta_that_was_found(planted):
     X, view, *_ = planted
     model = fitted(X, None, view, beta="auto")
@@ -317,7 +316,6 @@ def test_a_stream_goes_on_with_the_beta_that_was_found(planted):
 # ---------------------------------------------------------------------------- mini-batches
 
 
-@pytest.mark.xfail(strict=True, reason="the graph of a batch has the labels of all samples")
 def test_mini_batches_of_labelled_samples(planted):
     X, view, y, _ = planted
     options = {"graph": "true", "batch_size": 30, "step_size": 0.2, "max_iter": 30, "tol": 0}
@@ -329,9 +327,6 @@ def test_mini_batches_of_labelled_samples(planted):
     assert np.isfinite(fitted(X, some, view, **options).features_).all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a last batch smaller than n_clusters ends the fit with an error"
-)
 def test_a_small_last_batch_does_not_end_the_fit(planted):
     X, *_ = planted
     options = {"batch_size": 44, "step_size": 0.2, "max_iter": 5, "tol": 0, "warm_up": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from os import PathLike
@@ -78,10 +79,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     warm_up: int = 0
     feature_gram_: Array
     centers_: Array | None
+    n_batches_seen_: int
+    history_: History
 
     # ---------------------------------------------------------------- what subclasses define
 
-    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+    def _contrast(
+        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
+    ) -> als.Contrast:
         """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
         raise InvalidInputError(f"{type(self).__name__} has no contrast")
 
@@ -123,17 +128,20 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller.
         """
         checks.check_parameters(self)
-        X = checks.check_tensor(self, X, reset=True, min_samples=2)
-        known = self._labels_used(y, len(X))
-        rng = checks.generator(self.random_state)
-        self._learn_scaling(X)
-        self.rank_ = self._allowed_rank(X.shape)
-        views = self._views(X, view, rng)
-        with threads.for_work(X.size * self.rank_):
-            fit = self._solve(views, known, rng)
-            self._finish(fit, views() if callable(views) else views)
-        self._stream: als.Statistics | None = None
-        self.n_samples_seen_, self.n_batches_seen_ = len(X), 1
+        with self._all_or_nothing():
+            X = checks.check_tensor(self, X, reset=True, min_samples=2)
+            known = self._labels_used(y, len(X))
+            rng = checks.generator(self.random_state)
+            self._learn_scaling(X)
+            self.rank_, clipped = self._allowed_rank(X.shape)
+            views = self._views(X, view, rng)
+            with threads.for_work(X.size * self.rank_):
+                fit = self._solve(views, known, rng)
+                self._finish(fit, views() if callable(views) else views)
+            self._stream: als.Statistics | None = None
+            self.n_samples_seen_, self.n_batches_seen_ = len(X), 1
+        if clipped:
+            warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
         if fit.interrupted:
             raise KeyboardInterrupt(f"{type(self).__name__}.fit was interrupted; it can be used")
         fit.monitor.warn_if_unfinished()
@@ -144,6 +152,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     ) -> Array:
         """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
         return self.fit(X, y, view=view).transform(X)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was where fitting fails: never new means with old factors."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _solve(
         self,
@@ -157,10 +176,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         contrast = self._contrast(len(first.X), known, seed)
         best: Fit | None = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
-            fit = self._run(views, self._start(first, rng), contrast, rng)
-            if best is None or fit.objective < best.objective or fit.interrupted:
+            try:
+                fit = self._run(views, self._start(first, rng), contrast, rng)
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                best.interrupted = True
+                break
+            if best is None or fit.objective < best.objective:
                 best = fit
             if fit.interrupted:
+                best.interrupted = True
                 break
         assert best is not None
         return best
@@ -212,52 +238,55 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
         """
         checks.check_parameters(self)
-        begun = hasattr(self, "n_batches_seen_")
-        X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
-        known = self._labels_used(y, len(X))
-        rng = checks.generator(self.random_state, int(getattr(self, "n_batches_seen_", 0)))
-        past: als.Statistics | None = None
-        memory = als.Memory()
-        if begun:
-            self._update_scaling(X)
-            factors = [U.copy() for U in self.factors_]
-            past = getattr(self, "_stream", None)
-            if past is None:
-                gram = self.feature_gram_
-                past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
-            memory.centers = self.centers_
-        else:
-            self._learn_scaling(X)
-            self.n_batches_seen_ = 0
-            self.history_: History = {}
-            self.rank_ = self._allowed_rank(X.shape)
-        views = self._views(X, view, rng)
-        views = views() if callable(views) else views
-        contrast = self._contrast(len(X), known, int(rng.integers(2**31)))
-        if not begun:
-            factors = self._start(views, rng)
-        sums: als.Statistics | None = None
-        with threads.for_work(X.size * self.rank_):
-            for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
-                factors, _, sums, terms = als.sweep(
-                    views,
-                    factors,
-                    contrast,
-                    alpha=self.alpha,
-                    memory=memory,
-                    past=past,
-                    forgetting=self.forgetting,
-                )
-        monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
-        monitor.history = self.history_
-        monitor.record(terms)
-        fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
-        gain, order = self._finish(fit, views)
-        assert sums is not None
-        self._stream = sums.regauged(gain, order)
-        self.feature_gram_ = self._stream.WtW
-        self.n_samples_seen_ += len(X)
-        self.n_batches_seen_ += 1
+        begun = hasattr(self, "factors_")
+        clipped = ""
+        with self._all_or_nothing():
+            X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
+            known = self._labels_used(y, len(X))
+            rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
+            past: als.Statistics | None = None
+            memory = als.Memory()
+            if begun:
+                self._update_scaling(X)
+            else:
+                self._learn_scaling(X)
+                self.n_batches_seen_ = 0
+                self.rank_, clipped = self._allowed_rank(X.shape)
+            drawn = self._views(X, view, rng)
+            views = drawn() if callable(drawn) else drawn
+            contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
+            if begun:
+                factors = [U.copy() for U in self.factors_]
+                past = getattr(self, "_stream", None)
+                if past is None:
+                    gram = self.feature_gram_
+                    past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
+                memory.centers = self.centers_
+            else:
+                factors = self._start(views, rng)
+            with threads.for_work(X.size * self.rank_):
+                for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
+                    factors, _, sums, terms = als.sweep(
+                        views,
+                        factors,
+                        contrast,
+                        alpha=self.alpha,
+                        memory=memory,
+                        past=past,
+                        forgetting=self.forgetting,
+                    )
+                monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
+                if begun:
+                    monitor.history = {k: list(v) for k, v in self.history_.items()}
+                monitor.record(terms)
+                fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
+                gain, order = self._finish(fit, views)
+            self._stream = sums.regauged(gain, order)
+            self.feature_gram_ = self._stream.WtW
+            self.n_samples_seen_ += len(X)
+            self.n_batches_seen_ += 1
+        if clipped:
+            warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
         return self
 
     def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
@@ -265,6 +294,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         features, error = self._final_features(fit, views)
         norms = np.sqrt(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64))
         self.factors_, gain, order = kernels.normal_form(fit.factors, norms)
+        # Components that have died away hold rounding only: they become zero.
+        weights = np.abs(gain) * norms[order]
+        dead = weights <= np.finfo(features.W.dtype).eps * weights.max()
+        if dead.any():
+            gain = np.where(dead, 0.0, gain)
+            for U in self.factors_:
+                U[:, dead] = 0.0
         scale = gain.astype(features.W.dtype)
         self.features_ = features.W[:, order] * scale
         self.view_features_ = None if features.V is None else features.V[:, order] * scale
@@ -275,12 +311,15 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         centers = fit.memory.centers
         sign = np.sign(scale)
         self.centers_ = None if centers is None else centers[:, order] * sign
-        # The ridge acts on features in the scale of the fit; a component of zero size has none.
-        alive = np.abs(gain) > 0
-        self.ridge_ = self.alpha / np.where(alive, gain, 1.0) ** 2
+        # The ridge acts on features in the scale of the fit. Beyond 1e6 a component, whose columns
+        # have unit length, is as good as switched off.
+        limit = np.sqrt(max(self.alpha, np.finfo(float).tiny) / 1e6)
+        self.ridge_ = self.alpha / np.maximum(np.where(dead, 1.0, np.abs(gain)), limit) ** 2
+        self.ridge_ = np.where(dead, 1.0, self.ridge_)
         self.reconstruction_error_ = error
         self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
-        self.converged_, self.interrupted_ = fit.converged, fit.interrupted
+        self.interrupted_ = fit.interrupted
+        self.converged_ = fit.converged and not fit.interrupted
         self._labels: NDArray[np.intp] | None = fit.memory.labels
         for name, value in fit.learned.items():
             setattr(self, name, value)
@@ -305,8 +344,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if isinstance(self.init, str):
             drawn = [rng.standard_normal((d, self.rank_)).astype(dtype) for d in self.dims_]
             return [U / np.linalg.norm(U, axis=0) for U in drawn]
-        given = [np.array(U, dtype=dtype) for U in self.init]
         wanted = [(d, self.rank_) for d in self.dims_]
+        try:
+            given = [np.array(U, dtype=dtype) for U in self.init]
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"init holds something else than arrays of numbers of shapes {wanted}: {error}"
+            ) from error
         if [U.shape for U in given] != wanted or not all(np.isfinite(U).all() for U in given):
             raise InvalidInputError(
                 f"init holds arrays of shapes {[U.shape for U in given]}; "
@@ -314,20 +358,18 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         return given
 
-    def _allowed_rank(self, shape: tuple[int, ...]) -> int:
-        """``rank``, or the largest rank that a tensor of this shape can have."""
+    def _allowed_rank(self, shape: tuple[int, ...]) -> tuple[int, str]:
+        """``rank``, or the largest rank that a tensor of this shape can have and a word on it."""
         sizes = sorted(shape)
         bound = 1
         for size in sizes[:-1]:
             bound = min(bound * size, 2**31)
-        if self.rank > bound:
-            warnings.warn(
-                f"rank={self.rank} is more than a tensor of shape {shape} can have; "
-                f"rank_={bound} is used",
-                TensorContrastWarning,
-                stacklevel=4,
-            )
-        return min(int(self.rank), bound)
+        if self.rank <= bound:
+            return int(self.rank), ""
+        return bound, (
+            f"rank={self.rank} is more than a tensor of shape {shape} can have; "
+            f"rank_={bound} is used"
+        )
 
     # ---------------------------------------------------------------- scaling and views
 
@@ -404,7 +446,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
 
         if callable(view):
-            return lambda: pair(view(rng))
+            return lambda: pair(_called(view, rng))
         if view is None and self._fresh():
             return lambda: pair(self._augment(X, rng))
         return pair(self._augment(X, rng) if view is None else view)
@@ -481,10 +523,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             shapes != [(d, self.rank_) for d in self.dims_]
             or self.center_.shape != tuple(self.dims_)
             or self.ridge_.shape != (self.rank_,)
+            or self.n_features_in_ != self.dims_[0]
+            or not (np.isfinite(self.scale_) and self.scale_ > 0)
         ):
             raise InvalidInputError(
                 f"factors of shapes {shapes} and a mean of shape {self.center_.shape} do not make "
-                f"a model of rank {self.rank_} for tensors {tuple(self.dims_)}"
+                f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
+                f"{tuple(self.dims_)}"
             )
 
     # ---------------------------------------------------------------- scikit-learn
@@ -501,3 +546,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _called(view: Callable[[np.random.Generator], ArrayLike], rng: np.random.Generator) -> Any:
+    """Return what the caller's function gives, which must be an array."""
+    drawn = view(rng)
+    if drawn is None:
+        raise InvalidInputError("the callable given as view returned None instead of an array")
+    return drawn

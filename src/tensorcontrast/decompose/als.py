@@ -28,6 +28,8 @@ class Memory:
     V: Array | None = None
     labels: NDArray[np.intp] | None = None
     centers: Array | None = None
+    #: Which samples a mini-batch holds; None: all.
+    rows: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,15 @@ class Views:
         """‖X‖² + ‖X̃‖²."""
         return self.norm_x + self.norm_v
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Views]:
-        """Mini-batches in random order; the last one is dropped if it is a single sample."""
+    def batches(
+        self, size: int, rng: np.random.Generator
+    ) -> Iterator[tuple[NDArray[np.intp], Views]]:
+        """Rows and data of mini-batches in random order; a last one of one sample is dropped."""
         order = rng.permutation(len(self.X))
         for start in range(0, len(order), size):
             at = order[start : start + size]
             if len(at) > 1:
-                yield Views.of(self.X[at], None if self.V is None else self.V[at])
+                yield at, Views.of(self.X[at], None if self.V is None else self.V[at])
 
 
 @dataclass
@@ -189,14 +193,16 @@ def epoch(
     """
     total: dict[str, float] = {}
     sizes = 0
-    for batch in views.batches(batch_size, rng):
+    for rows, batch in views.batches(batch_size, rng):
         n = len(batch.X)
         memory.W = memory.V = None  # other samples than last time: nothing to start from
+        memory.rows = rows
         target, _, _, terms = sweep(batch, factors, contrast, alpha=alpha, memory=memory)
         factors = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
         sizes += n
         for key, value in terms.items():
             total[key] = total.get(key, 0.0) + value * (n if key in _MEANS else 1)
+    memory.rows = None
     return factors, {k: v / sizes if k in _MEANS else v for k, v in total.items()}
 
 

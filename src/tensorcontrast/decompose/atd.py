@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from tensorcontrast import checks
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.losses import atd_pull
@@ -68,14 +69,16 @@ class ATD(CPEstimator):
         Draw that view anew each iteration.
     warm_up : int, default=0
         Iterations without contrast at the start.
-    max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters, center, scale, \
-dtype, forgetting, random_state, callback, verbose
+    max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
+        As in :class:`CPD`.
+    center, scale, dtype, forgetting, random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
     ----------
-    factors_, weights_, features_, view_features_, labels_, rank_, n_iter_, center_, scale_, \
-ridge_, reconstruction_error_, history_, interrupted_
+    factors_, weights_, features_, view_features_, labels_, rank_, n_iter_
+        As in :class:`CPD`.
+    center_, scale_, ridge_, reconstruction_error_, history_, interrupted_
         As in :class:`CPD`.
 
     References
@@ -98,7 +101,7 @@ ridge_, reconstruction_error_, history_, interrupted_
         "delta": [Interval(Real, 0, None, closed="left")],
         "augment": [callable, None],
         "fresh_views": ["boolean"],
-        "warm_up": [Interval(Real, 0, None, closed="left")],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -162,11 +165,13 @@ ridge_, reconstruction_error_, history_, interrupted_
         }
         return cls(**(settings | params))
 
-    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+    def _contrast(
+        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
+    ) -> als.Contrast:
         return ATDContrast(self.beta, self.delta)
 
     def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
-        return np.asarray((self.augment or TensorNoise())(X, rng))
+        return np.asarray((self.augment or TensorNoise())(checks.read_only(X), rng))
 
     def _fresh(self) -> bool:
         return self.fresh_views

@@ -89,7 +89,7 @@ class Monitor:
 
     def new_phase(self) -> None:
         """Forget the last objective: what follows is measured by another one."""
-        self._last, self._calm = None, 0
+        self._last, self._calm, self.converged = None, 0, False
 
     def record(self, terms: dict[str, float]) -> bool:
         """Take the terms of an iteration; true when the fit should end."""
@@ -124,7 +124,7 @@ class Monitor:
                 f"{self.name} used all max_iter={self.max_iter} iterations before the objective "
                 f"settled to tol={self.tol:g}; raise max_iter or tol (history_ shows the course)",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
 

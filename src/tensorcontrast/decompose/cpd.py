@@ -132,5 +132,7 @@ class CPD(CPEstimator):
         self.callback = callback
         self.verbose = verbose
 
-    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
+    def _contrast(
+        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
+    ) -> als.Contrast:
         return als.no_contrast

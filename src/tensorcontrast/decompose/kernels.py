@@ -129,13 +129,13 @@ def _cholesky(G: Array, alpha: float | Array) -> tuple[Array, bool]:
     # A ridge of the rounding error of G itself keeps collinear or empty columns solvable. It is
     # far below any alpha that regularises, and without it the solution is not defined at all.
     peak = float(diagonal.max(initial=0.0))
-    floor = peak * np.finfo(G.dtype).eps
+    floor = len(A) * peak * np.finfo(G.dtype).eps
     for lift in (0.0, floor, 100.0 * floor, 1e4 * floor):
         try:
             c = linalg.cho_factor(A + lift * np.eye(len(A)), lower=True, check_finite=False)
         except linalg.LinAlgError:
             continue
-        if np.diag(c[0]).min() ** 2 > 0.1 * floor:
+        if np.diag(c[0]).min() ** 2 > 0.5 * floor:
             return c
     raise NumericalError(
         f"the {len(A)}×{len(A)} Gram matrix of the factors is singular: components are all zero "

@@ -73,11 +73,17 @@ class PLCContrast:
     def _graph(self, W: Array, memory: als.Memory) -> tuple[SignedGraph, float]:
         """Pseudo graph of the features, known labels put in; the share of changed labels."""
         known = self.known
+        if known is not None and memory.rows is not None:
+            known = known[memory.rows]
         if known is not None and (known >= 0).all():
             change, memory.labels = label_change(memory.labels, known), known
             return SignedGraph(known), change
         labels, memory.centers = cluster(
-            W, self.n_clusters, clusterer=self.clusterer, centers=memory.centers, seed=self.seed
+            W,
+            min(self.n_clusters, len(W)),  # a last mini-batch may be small
+            clusterer=self.clusterer,
+            centers=memory.centers,
+            seed=self.seed,
         )
         change, memory.labels = label_change(memory.labels, labels), labels
         return SignedGraph(labels, known), change
@@ -175,8 +181,9 @@ class PLC(CPEstimator):
         at the tensor level.
     fresh_views : bool, default=False
         Draw that view anew each iteration.
-    max_iter, tol, patience, init, n_init, batch_size, step_size, center, scale, dtype, \
-forgetting, random_state, callback, verbose
+    max_iter, tol, patience, init, n_init, batch_size, step_size
+        As in :class:`CPD`.
+    center, scale, dtype, forgetting, random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
@@ -188,8 +195,9 @@ forgetting, random_state, callback, verbose
         Pseudo classes.
     beta_, gamma_ : float
         Weights that were used, a sum over samples.
-    factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, reconstruction_error_, \
-history_, interrupted_
+    factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
+        As in :class:`CPD`.
+    reconstruction_error_, history_
         As in :class:`CPD`. ``history_`` has, beside the terms of the objective, ``label_change``
         (share of samples with another pseudo class), ``contraction`` (largest ratio of successive
         steps of E9) and ``damped`` (share of samples whose step was halved).
@@ -322,16 +330,22 @@ history_, interrupted_
             )
         return known
 
-    def _contrast(self, n_samples: int, y: NDArray[np.intp] | None, seed: int) -> als.Contrast:
-        beta = 0.0 if self.beta == "auto" else float(self.beta)
-        return self._plc_contrast(n_samples, y, seed, beta)
+    def _contrast(
+        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
+    ) -> als.Contrast:
+        if self.beta != "auto":
+            unit = n_samples if self.units == "paper" else 1
+            return self._plc_contrast(n_samples, y, seed, float(self.beta) / unit)
+        if streaming and not hasattr(self, "beta_"):
+            raise InvalidInputError(
+                "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
+            )
+        return self._plc_contrast(n_samples, y, seed, self.beta_ if streaming else 0.0)
 
     def _plc_contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, beta: float
     ) -> PLCContrast:
-        gamma = float(self.gamma)
-        if self.units == "paper":
-            beta, gamma = beta / n_samples, gamma * n_samples
+        gamma = float(self.gamma) * (n_samples if self.units == "paper" else 1)
         classes = 0 if y is None else int(y.max()) + 1
         count = self._cluster_count(n_samples, classes)
         self.beta_, self.gamma_ = beta, gamma
@@ -354,7 +368,7 @@ history_, interrupted_
         )
 
     def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
-        return np.asarray((self.augment or TensorNoise())(X, rng))
+        return np.asarray((self.augment or TensorNoise())(checks.read_only(X), rng))
 
     def _fresh(self) -> bool:
         return self.fresh_views
@@ -386,10 +400,9 @@ history_, interrupted_
         fixed = views() if callable(views) else views
         n = len(fixed.X)
         limit = (1.0 + self.epsilon) * self._final_features(plain, fixed)[1]
-        unit = n if self.units == "paper" else 1
 
         def trial(beta: float) -> Fit:
-            contrast = self._plc_contrast(n, known, int(rng.integers(2**31)), beta * unit)
+            contrast = self._plc_contrast(n, known, int(rng.integers(2**31)), beta)
             factors = [U.copy() for U in plain.factors]
             fit = self._run(views, factors, contrast, rng, warm_up=0)
             fit.learned = {"beta_": contrast.beta}
@@ -398,12 +411,19 @@ history_, interrupted_
         def holds(fit: Fit) -> bool:
             return self._final_features(fit, fixed)[1] <= limit
 
+        fit: Fit | None
         best: Fit | None = None
         low, high, beta = 0.0, np.inf, 0.125
         while SMALLEST_BETA <= beta <= LARGEST_BETA and high > 1.25 * max(low, SMALLEST_BETA):
-            fit = trial(beta)
-            if fit.interrupted:
-                return fit if holds(fit) or best is None else best
+            try:
+                fit = trial(beta)
+            except KeyboardInterrupt:  # in the first iteration: there is no fit to speak of
+                fit = None
+            if fit is None or fit.interrupted:
+                kept = best or plain
+                kept.interrupted = True
+                kept.learned = {"beta_": low}
+                return kept
             if holds(fit):
                 best, low = fit, beta
             else:
@@ -419,7 +439,7 @@ history_, interrupted_
                 f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
                 f"{self.epsilon:.0%} of the fit without contrast; beta_=0 is used",
                 TensorContrastWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
             plain.learned = {"beta_": 0.0}
             return plain

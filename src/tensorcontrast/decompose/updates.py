@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.losses import unit_rows
+from tensorcontrast.errors import NumericalError
 
 Array = NDArray[Any]
 
@@ -51,10 +52,19 @@ class Encoder:
         """Make the encoder of the current factors; ``alpha`` a number or one a component."""
         dtype = factors[0].dtype
         HtH = kernels.gram([U.astype(np.float64) for U in factors])
-        K_inverse = kernels.ridge_inverse(HtH, alpha)
         K = HtH + np.diag(np.broadcast_to(np.asarray(alpha, dtype=np.float64), len(HtH)))
+        if not np.isfinite(K).all():
+            raise NumericalError(
+                "the factors are not finite: pass scale=True, a larger alpha or dtype='float64'"
+            )
         values, vectors = np.linalg.eigh(K)
-        values = np.maximum(values, np.finfo(np.float64).eps * values[-1])
+        # Directions that the factors do not tell apart from rounding are held down by as much.
+        values = np.maximum(values, len(K) * np.finfo(dtype).eps * values[-1])
+        if not values[0] > 0:
+            raise NumericalError(
+                "all components have become zero: pass a smaller alpha or another random_state"
+            )
+        K, K_inverse = (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
         return cls(*(a.astype(dtype) for a in (K, K_inverse, values, vectors)))
 
     def __call__(self, P: Array) -> Array:
