@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
 from tensorcontrast.errors import InvalidInputError, NumericalError
@@ -71,11 +70,12 @@ def khatri_rao(factors: Factors) -> Array:
 
     Equation E1.
     """
-    H = np.asarray(factors[0])
+    r = factors[0].shape[1]
+    rows = np.ascontiguousarray(factors[0].T)
     for U in factors[1:]:
-        # (a, 1, r) * (1, b, r) -> (a·b, r)
-        H = (H[:, None, :] * U[None, :, :]).reshape(-1, H.shape[1])
-    return H
+        # (r, a, 1) * (r, 1, b) -> (r, a·b)
+        rows = (rows[:, :, None] * U.T[:, None, :]).reshape(r, -1)
+    return rows.T  # in the memory order in which X @ H is fastest
 
 
 def gram(factors: Factors, skip: int | None = None) -> Array:
@@ -116,8 +116,12 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     return np.ascontiguousarray(T.reshape(r, -1).T)
 
 
-def _cholesky(G: Array, alpha: float | Array) -> tuple[Array, bool]:
-    """Cholesky factor of G + diag(alpha) in float64, lifted a little where it is not definite."""
+def _inverse_root(G: Array, alpha: float | Array) -> Array:
+    """``C⁻¹`` in float64 for the Cholesky factor C of G + diag(alpha), lifted a little if needed.
+
+    NumPy alone does it: SciPy brings a BLAS of its own, whose threads would still be spinning
+    when the next product over the samples begins.
+    """
     A = np.array(G, dtype=np.float64)
     if not np.isfinite(A).all():
         raise NumericalError(
@@ -132,11 +136,11 @@ def _cholesky(G: Array, alpha: float | Array) -> tuple[Array, bool]:
     floor = len(A) * peak * np.finfo(G.dtype).eps
     for lift in (0.0, floor, 100.0 * floor, 1e4 * floor):
         try:
-            c = linalg.cho_factor(A + lift * np.eye(len(A)), lower=True, check_finite=False)
-        except linalg.LinAlgError:
+            C = np.linalg.cholesky(A + lift * np.eye(len(A)))
+        except np.linalg.LinAlgError:
             continue
-        if np.diag(c[0]).min() ** 2 > 0.5 * floor:
-            return c
+        if np.diag(C).min() ** 2 > 0.5 * floor:
+            return np.linalg.inv(C)
     raise NumericalError(
         f"the {len(A)}×{len(A)} Gram matrix of the factors is singular: components are all zero "
         "or copies of each other; pass alpha > 0, a smaller rank or another random_state"
@@ -149,16 +153,14 @@ def ridge_solve(M: Array, G: Array, alpha: float | Array = 0.0) -> Array:
     Where G + αI is singular to working precision, a ridge of the size of its rounding error is
     added; where even that fails a :class:`NumericalError` says so. Equations E10, E12.
     """
-    c = _cholesky(G, alpha)
-    return np.ascontiguousarray(linalg.cho_solve(c, np.asarray(M).T, check_finite=False).T).astype(
-        M.dtype, copy=False
-    )
+    root = _inverse_root(G, alpha)
+    return ((M @ root.T) @ root).astype(M.dtype, copy=False)
 
 
 def ridge_inverse(G: Array, alpha: float | Array = 0.0) -> Array:
     """``(G + diag(alpha))⁻¹`` (r, r), symmetric, by the same Cholesky as :func:`ridge_solve`."""
-    inverse = linalg.cho_solve(_cholesky(G, alpha), np.eye(len(G)), check_finite=False)
-    return (0.5 * (inverse + inverse.T)).astype(G.dtype, copy=False)
+    root = _inverse_root(G, alpha)
+    return (root.T @ root).astype(G.dtype, copy=False)
 
 
 def update_factors(
