@@ -10,8 +10,8 @@ from tensorly.decomposition import parafac
 
 from benchmarks.common import Row, best_times
 from tensorcontrast.decompose import als, kernels
+from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.plc import PLCContrast
 
 RANK = 32
 

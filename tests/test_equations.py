@@ -9,8 +9,8 @@ import pytest
 from tensorcontrast import CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import als, kernels, losses, updates
+from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.graph import SignedGraph
-from tensorcontrast.decompose.plc import PLCContrast
 
 N, R, DIMS = 12, 3, (4, 3, 5)
 LABELS = np.arange(N) % 3

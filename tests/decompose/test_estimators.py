@@ -105,7 +105,7 @@ def test_features_do_not_depend_on_the_chunks_of_a_transform(planted, monkeypatc
     X, *_ = planted
     model = CPD(rank=3, random_state=0).fit(X)
     whole, share = model.transform(X), model.score(X)
-    monkeypatch.setattr("tensorcontrast.decompose._base.CHUNK_VALUES", 1000)
+    monkeypatch.setattr("tensorcontrast.decompose.scaling.CHUNK_VALUES", 1000)
     np.testing.assert_allclose(model.transform(X), whole, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(model.score(X), share, rtol=1e-9)
     refit = CPD(rank=3, random_state=0).fit(X)

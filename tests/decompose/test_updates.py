@@ -10,8 +10,8 @@ from sklearn.cluster import AgglomerativeClustering
 from tensorcontrast import PLC
 from tensorcontrast.decompose import als, kernels, losses, updates
 from tensorcontrast.decompose.atd import ATDContrast
+from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.graph import SignedGraph
-from tensorcontrast.decompose.plc import PLCContrast
 
 N, R, DIMS = 40, 4, (5, 4)
 

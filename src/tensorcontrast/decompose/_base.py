@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks, threads
-from tensorcontrast.decompose import als, kernels
+from tensorcontrast.decompose import als, kernels, scaling
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster
 from tensorcontrast.decompose.updates import Encoder
@@ -26,8 +26,6 @@ from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 Array = NDArray[Any]
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 
-#: Values that a chunk of a streamed computation holds at most (64 MiB in float32).
-CHUNK_VALUES = 2**24
 #: Sweeps over a batch in the first and in later calls of ``partial_fit``.
 FIRST_SWEEPS, LATER_SWEEPS = 30, 3
 
@@ -79,6 +77,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     warm_up: int = 0
     feature_gram_: Array
     centers_: Array | None
+    center_: Array
+    scale_: float
     n_batches_seen_: int
     history_: History
 
@@ -247,7 +247,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             past: als.Statistics | None = None
             memory = als.Memory()
             if begun:
-                self._update_scaling(X)
+                self.center_, self.scale_ = scaling.update(
+                    X,
+                    self.center_,
+                    self.scale_,
+                    self.n_samples_seen_,
+                    center=self.center,
+                    scale=self.scale,
+                )
             else:
                 self._learn_scaling(X)
                 self.n_batches_seen_ = 0
@@ -374,76 +381,23 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     # ---------------------------------------------------------------- scaling and views
 
     def _learn_scaling(self, X: Array) -> None:
-        self.dims_ = X.shape[1:]
-        self.n_samples_seen_ = 0
-        mean = X.mean(axis=0, dtype=np.float64) if self.center else np.zeros(self.dims_)
-        self.center_ = mean.astype(X.dtype)
-        self.scale_ = 1.0
-        flat = X.reshape(len(X), -1)
-        squared = np.concatenate(
-            [kernels.row_norms_squared(c) for c in self._centred_chunks(flat)]
-        ).mean()
-        size = float(np.sqrt(squared))
-        # What is left of equal samples after centring is rounding, not signal.
-        floor = 8 * np.finfo(X.dtype).eps * float(np.linalg.norm(mean))
-        if not size > floor:
-            what = "all samples are equal" if self.center else "all samples are zero"
-            raise InvalidInputError(
-                f"X of shape {X.shape} has nothing to decompose: {what}"
-                + ("; pass center=False to decompose the mean itself" if self.center else "")
-            )
-        if self.scale:
-            self.scale_ = size
-
-    def _update_scaling(self, X: Array) -> None:
-        share = len(X) / (self.n_samples_seen_ + len(X))
-        if self.center:
-            mean = X.mean(axis=0, dtype=np.float64)
-            moved = (1 - share) * self.center_.astype(np.float64) + share * mean
-            self.center_ = moved.astype(self.center_.dtype)
-        if self.scale:
-            old, self.scale_ = self.scale_, 1.0
-            flat = X.reshape(len(X), -1)
-            squared = np.concatenate(
-                [kernels.row_norms_squared(c) for c in self._centred_chunks(flat)]
-            ).mean()
-            self.scale_ = float(np.sqrt((1 - share) * old**2 + share * squared))
-
-    def _centred_chunks(self, flat: Array) -> Iterator[Array]:
-        """Centred and scaled copies of the rows of X (n, i), a bounded number at a time."""
-        center = self.center_.reshape(-1)
-        step = max(1, CHUNK_VALUES // max(flat.shape[1], 1))
-        for start in range(0, len(flat), step):
-            chunk = flat[start : start + step] - center
-            if self.scale_ != 1.0:
-                chunk *= chunk.dtype.type(1.0) / chunk.dtype.type(self.scale_)
-            yield chunk
-
-    def _normalised(self, X: Array) -> Array:
-        """X (n, I_1, …) as centred, scaled rows (n, i) in memory of their own."""
-        flat = X.reshape(len(X), -1)
-        out = np.empty(flat.shape, dtype=self.center_.dtype)
-        at = 0
-        for chunk in self._centred_chunks(flat):
-            out[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        return out
+        self.center_, self.scale_ = scaling.learn(X, center=self.center, scale=self.scale)
+        self.dims_, self.n_samples_seen_ = X.shape[1:], 0
 
     def _views(
         self, X: Array, view: ViewLike, rng: np.random.Generator
     ) -> als.Views | Callable[[], als.Views]:
         """Both views, normalised; a callable where the second is drawn anew each iteration."""
-        data = self._normalised(X)
+        data = scaling.normalised(X, self.center_, self.scale_)
         norm = float(kernels.row_norms_squared(data).sum())
 
         def pair(other: Any) -> als.Views:
             if other is None:
                 return als.Views(data, None, norm, 0.0)
             V = checks.check_view(other, X, self.center_.dtype)
-            normalised = self._normalised(V)
-            return als.Views(
-                data, normalised, norm, float(kernels.row_norms_squared(normalised).sum())
-            )
+            other_data = scaling.normalised(V, self.center_, self.scale_)
+            other_norm = float(kernels.row_norms_squared(other_data).sum())
+            return als.Views(data, other_data, norm, other_norm)
 
         if callable(view):
             return lambda: pair(_called(view, rng))
@@ -474,11 +428,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = checks.check_tensor(self, X, reset=False)
         H = kernels.khatri_rao(self.factors_)
         projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
-        flat = X.reshape(len(X), -1)
         out = np.empty((len(X), self.rank_), dtype=H.dtype)
         at = 0
         with threads.for_work(X.size * self.rank_):
-            for chunk in self._centred_chunks(flat):
+            for chunk in scaling.chunks(X, self.center_, self.scale_):
                 np.matmul(chunk, projector, out=out[at : at + len(chunk)])
                 at += len(chunk)
         return out
@@ -496,12 +449,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Share of the variance of X about the model's mean that the features explain."""
         W = np.asarray(checks.plain_output(self, X))
         X = checks.check_tensor(self, X, reset=False)
-        flat = X.reshape(len(X), -1)
         H = kernels.khatri_rao(self.factors_)
         HtH = kernels.gram(self.factors_)
         residual = total = 0.0
         at = 0
-        for chunk in self._centred_chunks(flat):
+        for chunk in scaling.chunks(X, self.center_, self.scale_):
             rows = W[at : at + len(chunk)]
             norm = float(kernels.row_norms_squared(chunk).sum())
             residual += kernels.residual_squared(norm, chunk @ H, rows, HtH)

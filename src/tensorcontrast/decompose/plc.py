@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,15 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import als, losses
+from tensorcontrast.decompose import als
 from tensorcontrast.decompose._base import CPEstimator, Fit
-from tensorcontrast.decompose.graph import SignedGraph, cluster, label_change
-from tensorcontrast.decompose.updates import (
-    Encoder,
-    alternate_views,
-    contrast_features,
-    row_objective,
-)
+from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
@@ -29,106 +22,6 @@ Array = NDArray[Any]
 
 #: The search of E14 looks for β between these.
 SMALLEST_BETA, LARGEST_BETA = 1e-6, 64.0
-
-
-@dataclass(frozen=True)
-class PLCContrast:
-    """Features of both views under βℓ_PLC, over a graph clustered anew from W. Equation E11."""
-
-    beta: float
-    gamma: float
-    n_clusters: int
-    invariance: float = 1.0
-    identity: bool = False
-    same_view: bool = False
-    clusterer: Any = None
-    known: NDArray[np.intp] | None = None
-    seed: int = 0
-
-    def __call__(
-        self, P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory
-    ) -> als.Features:
-        """Cluster the features of β = 0, then E9 for W and W̃ over that graph."""
-        assert P_view is not None
-        graph, change = self._graph(encoder(P), memory)
-        if self.same_view:
-            W, V, value, measured = self._within_view(P, P_view, encoder, graph, memory)
-        else:
-            W, V, value, measured = alternate_views(
-                P,
-                P_view,
-                encoder,
-                lambda other: losses.plc_pull(
-                    other, graph, self.gamma, invariance=self.invariance, identity=self.identity
-                ),
-                self.beta,
-                (memory.W, memory.V),
-            )
-        measured["label_change"] = change
-        if self.gamma > 0:
-            cosines = measured["trans_inv"] * len(P)
-            measured["cross_view"] = (value + self.invariance * cosines) / self.gamma
-        return als.Features(W, V, value, self.beta, measured)
-
-    def _graph(self, W: Array, memory: als.Memory) -> tuple[SignedGraph, float]:
-        """Pseudo graph of the features, known labels put in; the share of changed labels."""
-        known = self.known
-        if known is not None and memory.rows is not None:
-            known = known[memory.rows]
-        if known is not None and (known >= 0).all():
-            change, memory.labels = label_change(memory.labels, known), known
-            return SignedGraph(known), change
-        labels, memory.centers = cluster(
-            W,
-            min(self.n_clusters, len(W)),  # a last mini-batch may be small
-            clusterer=self.clusterer,
-            centers=memory.centers,
-            seed=self.seed,
-        )
-        change, memory.labels = label_change(memory.labels, labels), labels
-        return SignedGraph(labels, known), change
-
-    def _within_view(
-        self, P: Array, P_view: Array, encoder: Encoder, graph: SignedGraph, memory: als.Memory
-    ) -> tuple[Array, Array, float, dict[str, float]]:
-        """E4 in the place of E5 (ablation): the rows of W pull each other.
-
-        The pull is that of the current W, so a step may overshoot: it is halved until E8 falls.
-        """
-
-        def total(W: Array, V: Array) -> float:
-            zero = np.zeros_like(W)
-            fit = row_objective(W, P, encoder, zero, 0.0).sum(dtype=np.float64)
-            return float(fit) + self.beta * self._same_view_value(W, V, graph)
-
-        V = encoder(P_view) if memory.V is None else memory.V
-        W = encoder(P)
-        if memory.W is not None and total(memory.W, V) < total(W, V):
-            W = memory.W
-        W_hat, V_hat = losses.unit_rows(W)[0], losses.unit_rows(V)[0]
-        h = (-2.0 * self.gamma / graph.degree) * graph.product(W_hat) - self.invariance * V_hat
-        w = contrast_features(P, encoder, h, self.beta, previous=W)
-        before, step = total(W, V), w.W - W
-        for _ in range(20):
-            if total(W + step, V) <= before:
-                W = W + step
-                break
-            step *= 0.5
-        W_hat = losses.unit_rows(W)[0]
-        v = contrast_features(
-            P_view, encoder, -self.invariance * W_hat, self.beta, previous=memory.V
-        )
-        measured = {
-            "contrast": self._same_view_value(W, v.W, graph),
-            "trans_inv": losses.trans_inv(W, v.W)[0],
-            "contraction": max(w.contraction, v.contraction),
-            "damped": max(w.damped, v.damped),
-            "inner_iterations": float(w.n_iter + v.n_iter),
-        }
-        return W, v.W, measured["contrast"], measured
-
-    def _same_view_value(self, W: Array, V: Array, graph: SignedGraph) -> float:
-        return losses.plc_same_view(W, V, graph, self.gamma, invariance=self.invariance)[0]
 
 
 class PLC(CPEstimator):
