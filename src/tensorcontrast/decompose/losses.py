@@ -142,26 +142,39 @@ def infonce(W: Array, V: Array, temperature: float) -> tuple[float, tuple[Array,
 
 
 def graph_softmax(
-    W: Array, V: Array, labels: NDArray[np.intp], temperature: float
+    W: Array,
+    V: Array,
+    graph: SignedGraph,
+    temperature: float,
+    *,
+    gamma: float = 1.0,
+    invariance: float = 1.0,
 ) -> tuple[float, tuple[Array, Array]]:
-    """``−(1/N)Σ_i mean_{j: z_j = z_i} log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n.
+    """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n.
 
-    InfoNCE whose positives are all samples of one pseudo class, the sample's own view among them.
+    The positives p_ij of a sample are its own view, with weight ``invariance``, and the samples
+    that the graph joins to it, with weight ``gamma`` each; they sum to 1 over j. With both
+    weights 1 this is E20: the mean over all samples of the pseudo class. With gamma = 0, or every
+    sample in a class of its own, it is E15 over τ. A sample without positives is left out.
     Equation E20.
     """
     n = len(W)
     W_hat, w_norm = unit_rows(W)
     V_hat, v_norm = unit_rows(V)
     logits = (W_hat @ V_hat.T) / W.dtype.type(temperature)  # (n, n), a batch
+    positives = np.maximum(graph.dense(), 0.0).astype(W.dtype)
+    positives *= W.dtype.type(gamma)
+    np.einsum("ii->i", positives)[:] = invariance
+    mass = positives.sum(axis=1, keepdims=True)
+    counted = mass > 0
+    positives /= np.where(counted, mass, 1)
     peak = logits.max(axis=1, keepdims=True)
     weights = np.exp(logits - peak)
     total = weights.sum(axis=1, keepdims=True)
-    same = (labels[:, None] == labels[None, :]).astype(W.dtype)
-    same /= same.sum(axis=1, keepdims=True)
-    partition = (np.log(total) + peak)[:, 0]
-    value = float(partition.mean(dtype=np.float64)) - kernels.inner(same, logits) / n
-    weights /= total
-    weights -= same
+    partition = np.where(counted, np.log(total) + peak, 0)
+    value = (float(partition.sum(dtype=np.float64)) - kernels.inner(positives, logits)) / n
+    weights *= counted / total
+    weights -= positives
     weights /= W.dtype.type(n * temperature)
     gradients = (
         through_unit_rows(weights @ V_hat, W_hat, w_norm),

@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import als
+from tensorcontrast.decompose import als, kernels, tied
 from tensorcontrast.decompose._base import CPEstimator, Fit
 from tensorcontrast.decompose.contrast import PLCContrast
+from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
-
-#: The search of E14 looks for β between these.
-SMALLEST_BETA, LARGEST_BETA = 1e-6, 64.0
 
 
 class PLC(CPEstimator):
@@ -40,13 +39,20 @@ class PLC(CPEstimator):
     ----------
     rank : int, default=32
         Number of components and so of features.
+    solver : {"als", "tied"}, default="als"
+        "als" is the paper's Algorithm 1, in which the features are free (E11). "tied" makes them
+        a function of the factors (E19), so that the contrast shapes the very encoder that
+        ``transform`` uses: it starts from a CPD and descends by Adam.
+    contrast : {"softmax", "signed"}, default="softmax"
+        For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
     n_clusters : int, optional
-        Classes of the pseudo graph. Default: those of ``y`` with ``graph="true"``, else
-        min(8, n // 2).
+        Classes of the pseudo graph. Default: for "als" those of ``y`` with ``graph="true"``, else
+        min(8, n // 2); for "tied" many small clusters, min(100, n // 10).
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
-    beta : float or "auto", default=0.03
-        Weight of the contrast; 0 is the paper's ablation without PLC. "auto" takes the largest β
+    beta : float, "auto" or None, default=None
+        Weight of the contrast; None is 0.03 for "als" and 0.3 for "tied", 0 is the paper's
+        ablation without PLC. "auto" takes the largest β
         whose reconstruction error stays within ``1 + epsilon`` of the fit with β = 0 (E14).
     gamma : float, default=1.0
         Weight of the graph against the invariance term; 0 is the ablation without cross-view.
@@ -62,20 +68,25 @@ class PLC(CPEstimator):
     units : {"sample", "paper"}, default="sample"
         With "paper", beta and gamma are the paper's symbols: E6 is a mean over the N samples, so
         that ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
-    solver : {"als"}, default="als"
-        The paper's Algorithm 1.
     clusterer : scikit-learn clusterer, optional
         Anything with ``fit_predict``. Default: k-means with a warm start, mini-batch k-means for
         more than 20,000 samples, on centred, scaled features.
     warm_up : int, default=5
-        Iterations without contrast at the start.
+        Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
+    temperature : float, default=0.2
+        τ of the softmax ("tied").
+    n_epochs : int, default=25
+        Passes over the data ("tied"), the step falling to zero over them.
+    learning_rate : float, default=5e-3
+        First step of Adam ("tied").
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
         at the tensor level.
     fresh_views : bool, default=False
         Draw that view anew each iteration.
     max_iter, tol, patience, init, n_init, batch_size, step_size
-        As in :class:`CPD`.
+        As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
+        ``batch_size`` (512 by default) is that of the descent.
     center, scale, dtype, forgetting, random_state, callback, verbose
         As in :class:`CPD`.
 
@@ -114,14 +125,18 @@ class PLC(CPEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
-        "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
         "trans_inv": ["boolean"],
         "graph": [StrOptions({"pseudo", "true", "same-view"})],
         "laplacian": [StrOptions({"signed", "literal"})],
         "units": [StrOptions({"sample", "paper"})],
-        "solver": [StrOptions({"als"})],
+        "solver": [StrOptions({"als", "tied"})],
+        "contrast": [StrOptions({"softmax", "signed"})],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "clusterer": [HasMethods("fit_predict"), None],
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "augment": [callable, None],
@@ -132,18 +147,22 @@ class PLC(CPEstimator):
         self,
         rank: int = 32,
         *,
+        solver: str = "als",
+        contrast: str = "softmax",
         n_clusters: int | None = None,
         alpha: float = 1e-3,
-        beta: float | str = 0.03,
+        beta: float | str | None = None,
         gamma: float = 1.0,
         epsilon: float = 0.05,
         trans_inv: bool = True,
         graph: str = "pseudo",
         laplacian: str = "signed",
         units: str = "sample",
-        solver: str = "als",
         clusterer: Any = None,
         warm_up: int = 5,
+        temperature: float = 0.2,
+        n_epochs: int = 25,
+        learning_rate: float = 5e-3,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
         max_iter: int = 200,
@@ -162,6 +181,8 @@ class PLC(CPEstimator):
         verbose: bool = False,
     ) -> None:
         self.rank = rank
+        self.solver = solver
+        self.contrast = contrast
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.beta = beta
@@ -171,9 +192,11 @@ class PLC(CPEstimator):
         self.graph = graph
         self.laplacian = laplacian
         self.units = units
-        self.solver = solver
         self.clusterer = clusterer
         self.warm_up = warm_up
+        self.temperature = temperature
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
         self.augment = augment
         self.fresh_views = fresh_views
         self.max_iter = max_iter
@@ -228,7 +251,11 @@ class PLC(CPEstimator):
     ) -> als.Contrast:
         if self.beta != "auto":
             unit = n_samples if self.units == "paper" else 1
-            return self._plc_contrast(n_samples, y, seed, float(self.beta) / unit)
+            beta = self.beta
+            if beta is None:
+                beta = 0.3 if self.solver == "tied" else 0.03
+                unit = 1
+            return self._plc_contrast(n_samples, y, seed, float(beta) / unit)
         if streaming and not hasattr(self, "beta_"):
             raise InvalidInputError(
                 "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
@@ -241,6 +268,8 @@ class PLC(CPEstimator):
         gamma = float(self.gamma) * (n_samples if self.units == "paper" else 1)
         classes = 0 if y is None else int(y.max()) + 1
         count = self._cluster_count(n_samples, classes)
+        if self.solver == "tied" and self.n_clusters is None:
+            count = max(2, min(100, n_samples // 10))
         self.beta_, self.gamma_ = beta, gamma
         needs_clusters = self.clusterer is None and (y is None or (y < 0).any())
         if needs_clusters and n_samples < count:
@@ -272,10 +301,78 @@ class PLC(CPEstimator):
         known: NDArray[np.intp] | None,
         rng: np.random.Generator,
     ) -> Fit:
+        if self.solver == "tied":
+            return self._solve_tied(views, known, rng)
         plain = super()._solve(views, known, rng)
         if self.beta != "auto" or plain.interrupted:
             return plain
         return self._largest_beta(plain, views, known, rng)
+
+    def _solve_tied(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+    ) -> Fit:
+        """Start from a CPD of the data's own view, then descend. Equation E19."""
+        first = views() if callable(views) else views
+        data = als.Views(first.X, None, first.norm_x, 0.0)
+        base = self._contrast(len(first.X), known, int(rng.integers(2**31)))
+        assert isinstance(base, PLCContrast)
+        plain = self._best_run(data, als.no_contrast, rng, batch_size=None)
+        if plain.interrupted:
+            return plain
+        if self.beta == "auto":
+            return self._largest_beta(plain, views, known, rng)
+        return self._descend(plain, views, base, rng)
+
+    def _descend(
+        self,
+        plain: Fit,
+        views: als.Views | Callable[[], als.Views],
+        base: PLCContrast,
+        rng: np.random.Generator,
+    ) -> Fit:
+        """Descend from the factors of a fit without contrast."""
+        contrast = self._tied(base)
+        norms = np.ones(self.rank_)
+        factors = kernels.normal_form(plain.factors, norms)[0]
+        memory = als.Memory()
+        monitor = Monitor(
+            type(self).__name__,
+            max_iter=self.n_epochs,
+            tol=0.0,
+            callback=self.callback,
+            verbose=bool(self.verbose),
+        )
+        monitor.resume(plain.history)
+        with monitor:
+            factors, interrupted = tied.train(
+                views,
+                factors,
+                contrast,
+                alpha=self.alpha,
+                monitor=monitor,
+                memory=memory,
+                rng=rng,
+            )
+        # The encoder is the model: what ``features_`` are is what ``transform`` gives.
+        fit = Fit(
+            factors, als.no_contrast, memory, monitor.history, plain.converged, interrupted, monitor
+        )
+        fit.monitor.converged = plain.converged
+        fit.learned = {"beta_": base.beta}
+        return fit
+
+    def _tied(self, base: PLCContrast) -> tied.TiedContrast:
+        return tied.TiedContrast(
+            base,
+            form=self.contrast,
+            temperature=self.temperature,
+            n_epochs=self.n_epochs,
+            batch_size=self.batch_size or 512,
+            learning_rate=self.learning_rate,
+        )
 
     def _largest_beta(
         self,
@@ -286,54 +383,59 @@ class PLC(CPEstimator):
     ) -> Fit:
         """Largest β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
 
-        The error is that of the data with the features under the pull of the contrast. β is
-        doubled or halved from 0.125 until the limit lies between two values, then narrowed to
-        within a quarter by bisection; every trial starts from the factors of the fit without.
+        The error is that of the data with the features of the fit, for "als" under the pull of
+        the contrast; every trial starts from the factors of the fit without.
         """
         fixed = views() if callable(views) else views
-        n = len(fixed.X)
         limit = (1.0 + self.epsilon) * self._final_features(plain, fixed)[1]
 
         def trial(beta: float) -> Fit:
-            contrast = self._plc_contrast(n, known, int(rng.integers(2**31)), beta)
+            base = self._plc_contrast(len(fixed.X), known, int(rng.integers(2**31)), beta)
+            if self.solver == "tied":
+                return self._descend(plain, views, base, rng)
             factors = [U.copy() for U in plain.factors]
-            fit = self._run(views, factors, contrast, rng, warm_up=0)
-            fit.learned = {"beta_": contrast.beta}
-            return fit
+            return self._run(views, factors, base, rng, warm_up=0)
 
         def holds(fit: Fit) -> bool:
             return self._final_features(fit, fixed)[1] <= limit
 
-        fit: Fit | None
-        best: Fit | None = None
-        low, high, beta = 0.0, np.inf, 0.125
-        while SMALLEST_BETA <= beta <= LARGEST_BETA and high > 1.25 * max(low, SMALLEST_BETA):
-            try:
-                fit = trial(beta)
-            except KeyboardInterrupt:  # in the first iteration: there is no fit to speak of
-                fit = None
-            if fit is None or fit.interrupted:
-                kept = best or plain
-                kept.interrupted = True
-                kept.learned = {"beta_": low}
-                return kept
-            if holds(fit):
-                best, low = fit, beta
-            else:
-                high = beta
-            if low == 0.0:
-                beta = high / 2
-            elif high == np.inf:
-                beta = low * 2
-            else:
-                beta = float(np.sqrt(low * high))
-        if best is None:
+        beta, kept, stopped = largest_beta(trial, holds)
+        kept = plain if kept is None else kept
+        kept.interrupted = stopped
+        if beta == 0.0 and not kept.interrupted:
             warnings.warn(
                 f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
                 f"{self.epsilon:.0%} of the fit without contrast; beta_=0 is used",
                 TensorContrastWarning,
                 stacklevel=4,
             )
-            plain.learned = {"beta_": 0.0}
-            return plain
-        return best
+        kept.learned = {"beta_": beta}
+        return kept
+
+    def _stream_step(
+        self,
+        views: als.Views,
+        factors: list[Array],
+        contrast: als.Contrast,
+        memory: als.Memory,
+        past: als.Statistics | None,
+        rng: np.random.Generator,
+    ) -> tuple[list[Array], als.Statistics, dict[str, float]]:
+        if self.solver != "tied":
+            return super()._stream_step(views, factors, contrast, memory, past, rng)
+        assert isinstance(contrast, PLCContrast)
+        if past is None:  # nothing learned yet: a CPD of the first batch to start from
+            factors, _, _ = super()._stream_step(views, factors, als.no_contrast, memory, past, rng)
+            factors = kernels.normal_form(factors, np.ones(self.rank_))[0]
+        descent = self._tied(contrast)
+        factors, terms = descent.epoch(
+            views,
+            factors,
+            tied.Adam(0.2 * self.learning_rate, total=2**31),  # a stream has no end to slow for
+            alpha=self.alpha,
+            memory=memory,
+            rng=rng,
+        )
+        features, _ = als.solve_features(views, factors, als.no_contrast, self.alpha, memory)
+        sums = als.Statistics.of(views, features)
+        return factors, sums if past is None else past.add(sums, self.forgetting), terms

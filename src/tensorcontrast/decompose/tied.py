@@ -18,7 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import kernels
+from tensorcontrast.decompose import als, kernels, losses
+from tensorcontrast.decompose.contrast import PLCContrast
+from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.decompose.graph import SignedGraph
 from tensorcontrast.decompose.updates import Encoder
 
 Array = NDArray[Any]
@@ -122,3 +125,116 @@ class Adam:
             v += (1 - self.second) * (g * g - v)
             out.append((a - rate * correction * m / (np.sqrt(v) + 1e-8)).astype(a.dtype))
         return out
+
+
+@dataclass(frozen=True)
+class TiedContrast:
+    """The pseudo graph's contrast as a loss of encoded features, and how it is descended.
+
+    ``base`` says how the graph is made and weighted. ``form`` is "softmax" (E20) or "signed" (the
+    linear form of E7, a mean over samples).
+    """
+
+    base: PLCContrast
+    form: str = "softmax"
+    temperature: float = 0.2
+    n_epochs: int = 25
+    batch_size: int = 512
+    learning_rate: float = 5e-3
+
+    def loss(self, graph: SignedGraph) -> Loss:
+        """Return the loss of a batch with this graph."""
+        base = self.base
+
+        def softmax(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
+            return losses.graph_softmax(
+                W, V, graph, self.temperature, gamma=base.gamma, invariance=base.invariance
+            )
+
+        def signed(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
+            value, (g_w, g_v) = losses.plc(
+                W, V, graph, base.gamma, invariance=base.invariance, identity=base.identity
+            )
+            return value / len(W), (g_w / len(W), g_v / len(W))
+
+        def within(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
+            value, (g_1, g_2) = form(W, W)
+            return value, (g_1 + g_2, np.zeros_like(V))
+
+        form = softmax if self.form == "softmax" else signed
+        return within if base.same_view else form
+
+    def epoch(
+        self,
+        views: als.Views,
+        factors: list[Array],
+        adam: Adam,
+        *,
+        alpha: float,
+        memory: als.Memory,
+        rng: np.random.Generator,
+    ) -> tuple[list[Array], dict[str, float]]:
+        """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20."""
+        assert views.V is not None
+        encoder = Encoder.from_factors(factors, alpha)
+        W = encoder(views.X @ kernels.khatri_rao(factors))
+        graph, change = self.base.graph(W, memory)
+        n, total = len(views.X), 0
+        sums = {"objective": 0.0, "reconstruction": 0.0, "contrast": 0.0}
+        # Batches of equal size, so that no small rest is standardised by itself.
+        for rows in np.array_split(rng.permutation(n), max(1, round(n / self.batch_size))):
+            known = None if graph.known is None else graph.known[rows]
+            value, gradients, terms = tied_objective(
+                views.X[rows],
+                views.V[rows],
+                factors,
+                self.loss(SignedGraph(graph.labels[rows], known)),
+                alpha=alpha,
+                beta=self.base.beta,
+            )
+            factors = adam.update(factors, gradients)
+            total += len(rows)
+            for key, term in {"objective": value, **terms}.items():
+                sums[key] += term * len(rows)
+        error = np.sqrt(max(2.0 * sums["reconstruction"], 0.0) / views.norm_squared)
+        return factors, {
+            "objective": sums["objective"],
+            "reconstruction": sums["reconstruction"],
+            "reconstruction_error": float(error),
+            "contrast": sums["contrast"] / total,
+            "label_change": change,
+        }
+
+    def adam(self, n_samples: int) -> Adam:
+        """Return the optimiser for a whole fit of so many samples."""
+        return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
+
+
+def train(
+    views: als.Views | Callable[[], als.Views],
+    factors: list[Array],
+    contrast: TiedContrast,
+    *,
+    alpha: float,
+    monitor: Monitor,
+    memory: als.Memory,
+    rng: np.random.Generator,
+) -> tuple[list[Array], bool]:
+    """Descend from the factors of a CPD; true as second value if Ctrl-C ended it.
+
+    The schedule is part of the method: the step falls to zero over ``n_epochs``, which ends it.
+    """
+    first = views() if callable(views) else views
+    adam = contrast.adam(len(first.X))
+    try:
+        for _ in range(contrast.n_epochs):
+            current = views() if callable(views) else first
+            factors, terms = contrast.epoch(
+                current, factors, adam, alpha=alpha, memory=memory, rng=rng
+            )
+            monitor.record(terms)
+            if monitor.stopped:
+                break
+    except KeyboardInterrupt:
+        return factors, True
+    return factors, False
