@@ -186,8 +186,8 @@ def test_E13_linear_convergence():
 @pytest.mark.parametrize("epsilon", [0.02, 0.2])
 def test_E14_epsilon_region(data, epsilon):
     settings = {"rank": 3, "n_clusters": 3, "epsilon": epsilon, "random_state": 0, "tol": 1e-4}
-    plain = PLC(beta=0.0, **settings).fit(data)
-    model = PLC(beta="auto", **settings).fit(data)
+    plain = PLC(solver="als", beta=0.0, **settings).fit(data)
+    model = PLC(solver="als", beta="auto", **settings).fit(data)
     assert model.beta_ > 0
     limit = (1 + epsilon) * plain.reconstruction_error_
     assert plain.reconstruction_error_ < model.reconstruction_error_ <= limit * (1 + 1e-9)

@@ -74,7 +74,8 @@ def methods(rank: int, seed: int, n_classes: int) -> dict[str, Callable[[Array, 
         "PCA": pca,
         "CPD": estimator(CPD(rank, random_state=seed), use_view=False),
         "ATD": estimator(ATD(rank, random_state=seed)),
-        "PLC": estimator(PLC(rank, n_clusters=n_classes, random_state=seed)),
+        "PLC, paper": estimator(PLC.paper(rank=rank, n_clusters=n_classes, random_state=seed)),
+        "PLC": estimator(PLC(rank, random_state=seed)),
     }
 
 
@@ -161,9 +162,7 @@ def _report(folder: Path, rec: Recordings, rows: list[list[str]]) -> Path:
     from tensorcontrast.report.figures import plot_components
 
     folder.mkdir(parents=True, exist_ok=True)
-    model = ContrastiveFeatures(decompose=PLC(RANK, n_clusters=rec.n_classes), random_state=0).fit(
-        rec
-    )
+    model = ContrastiveFeatures(decompose=PLC(RANK), random_state=0).fit(rec)
     figure = plot_components(model, features=model.transform(rec), y=rec.y, classes=rec.classes)
     figure.savefig(folder / "components.png", dpi=150)
     head = ["method", *(_budget(b) for b in BUDGETS), "fit"]

@@ -169,7 +169,10 @@ def test_pipeline_with_a_classifier_and_string_labels(cls, order):
     [
         (CPD(random_state=0), {"rank": [1, 3]}),
         (ATD(rank=3, random_state=0), {"rank": [1, 3], "beta": [1e-4, 1e-3]}),
-        (PLC(rank=3, n_clusters=3, random_state=0), {"rank": [1, 3], "beta": [0.0, 0.03]}),
+        (
+            PLC(solver="als", rank=3, n_clusters=3, random_state=0),
+            {"rank": [1, 3], "beta": [0.0, 0.03]},
+        ),
     ],
 )
 def test_grid_search_finds_the_planted_rank(model, grid, planted):
@@ -253,7 +256,7 @@ def test_mini_batch_k_means_is_repeatable_to_the_bit(planted, monkeypatch):
     made = []
     original = graph.MiniBatchKMeans
     monkeypatch.setattr(graph, "MiniBatchKMeans", lambda **o: made.append(o) or original(**o))
-    a, b = (PLC(rank=3, n_clusters=3, random_state=0).fit(X) for _ in range(2))
+    a, b = (PLC(solver="als", rank=3, n_clusters=3, random_state=0).fit(X) for _ in range(2))
     assert made
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_array_equal(U, V)

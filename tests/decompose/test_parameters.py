@@ -52,6 +52,11 @@ WRONG_BY_CLASS = {
     PLC: WRONG
     | CONTRASTIVE
     | {
+        "beta": [-1e-9, np.nan, np.inf, "large"],
+        "contrast": ["hinge", None],
+        "temperature": [0.0, -1.0, np.nan],
+        "n_epochs": [0, 1.5],
+        "learning_rate": [0.0, np.nan],
         "gamma": [-1.0, np.nan, np.inf],
         "epsilon": [0.0, -1.0, np.nan],
         "trans_inv": ["no"],

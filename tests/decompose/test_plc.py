@@ -23,7 +23,7 @@ def planted():
 
 def fitted(X, y=None, view=None, **params):
     settings = {"rank": 3, "n_clusters": 3, "random_state": 0, **params}
-    return PLC(**settings).fit(X, y, view=view)
+    return PLC(solver="als", **settings).fit(X, y, view=view)
 
 
 def unit(W):

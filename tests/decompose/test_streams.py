@@ -87,7 +87,15 @@ def test_a_refused_batch_leaves_the_model_as_it_was(cls, planted):
     [
         CPD(rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
         ATD(rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
-        PLC(rank=3, batch_size=15, step_size=0.1, max_iter=30, n_clusters=3, random_state=0),
+        PLC(
+            solver="als",
+            rank=3,
+            batch_size=15,
+            step_size=0.1,
+            max_iter=30,
+            n_clusters=3,
+            random_state=0,
+        ),
         ATD.paper(rank=3, batch_size=10, max_iter=30, random_state=0),
     ],
     ids=["CPD", "ATD", "PLC", "ATD.paper"],

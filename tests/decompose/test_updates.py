@@ -539,7 +539,7 @@ def test_a_fit_of_50000_samples_makes_nothing_of_size_N_squared():
     W = rng.standard_normal((n, 5), dtype=np.float32)
     X = (W @ rng.standard_normal((5, 48), dtype=np.float32)).reshape(n, 6, 8)
     X += 0.1 * rng.standard_normal(X.shape, dtype=np.float32)
-    model = PLC(rank=32, n_clusters=5, warm_up=1, max_iter=3, tol=0.0, random_state=0)
+    model = PLC(solver="als", rank=32, n_clusters=5, warm_up=1, max_iter=3, tol=0.0, random_state=0)
     tracemalloc.start()
     try:
         model.fit(X)

@@ -49,7 +49,7 @@ def test_grid_over_rank_and_weights_with_a_view():
     X, *_ = make_cp_tensor(n_samples=60, dims=(5, 6), rank=2, noise=0.2, random_state=3)
     view = X + 0.05 * np.random.default_rng(0).normal(size=X.shape)
     grid = {"rank": [1, 2], "alpha": [1e-3, 1.0], "beta": [0.0, 0.05], "gamma": [1.0]}
-    chosen = select(PLC(random_state=0, n_clusters=3), grid, X, view=view)
+    chosen = select(PLC(solver="als", random_state=0, n_clusters=3), grid, X, view=view)
     assert chosen.best_params["rank"] == 2
     assert chosen.best_params["alpha"] == 1e-3
     assert len(chosen.table) == 8

@@ -99,14 +99,19 @@ class SignedGraph:
     def dense(self, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """S among the given samples (all by default): N×N, for plots and tests of small N."""
         at = np.arange(self.n_samples) if rows is None else np.asarray(rows)
-        same = self.labels[at, None] == self.labels[None, at]
-        if self.known is not None:
-            true = self.known[at]
-            both = (true[:, None] >= 0) & (true[None, :] >= 0)
-            same = np.where(both, true[:, None] == true[None, :], same)
-        S = np.where(same, 1.0, -1.0)
+        known = None if self.known is None else self.known[at]
+        S = np.where(SignedGraph(self.labels[at], known).joined(), 1.0, -1.0)
         S[at[:, None] == at[None, :]] = 0.0
         return S
+
+    def joined(self) -> NDArray[np.bool_]:
+        """Whether i and j are of one class: N×N, for batches; true on the diagonal."""
+        same: NDArray[np.bool_] = self.labels[:, None] == self.labels[None, :]
+        if self.known is not None:
+            true = self.known
+            both = (true[:, None] >= 0) & (true[None, :] >= 0)
+            same = np.where(both, true[:, None] == true[None, :], same)
+        return same
 
 
 def cluster_space(W: Array) -> Array:

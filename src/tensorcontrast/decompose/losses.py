@@ -162,7 +162,7 @@ def graph_softmax(
     W_hat, w_norm = unit_rows(W)
     V_hat, v_norm = unit_rows(V)
     logits = (W_hat @ V_hat.T) / W.dtype.type(temperature)  # (n, n), a batch
-    positives = np.maximum(graph.dense(), 0.0).astype(W.dtype)
+    positives = graph.joined().astype(W.dtype)
     positives *= W.dtype.type(gamma)
     np.einsum("ii->i", positives)[:] = invariance
     mass = positives.sum(axis=1, keepdims=True)

@@ -39,10 +39,10 @@ class PLC(CPEstimator):
     ----------
     rank : int, default=32
         Number of components and so of features.
-    solver : {"als", "tied"}, default="als"
-        "als" is the paper's Algorithm 1, in which the features are free (E11). "tied" makes them
-        a function of the factors (E19), so that the contrast shapes the very encoder that
-        ``transform`` uses: it starts from a CPD and descends by Adam.
+    solver : {"tied", "als"}, default="tied"
+        "tied" makes the features a function of the factors (E19), so that the contrast shapes the
+        very encoder that ``transform`` uses: it starts from a CPD and descends by Adam. "als" is
+        the paper's Algorithm 1, in which the features are free (E11); see :meth:`paper`.
     contrast : {"softmax", "signed"}, default="softmax"
         For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
     n_clusters : int, optional
@@ -147,7 +147,7 @@ class PLC(CPEstimator):
         self,
         rank: int = 32,
         *,
-        solver: str = "als",
+        solver: str = "tied",
         contrast: str = "softmax",
         n_clusters: int | None = None,
         alpha: float = 1e-3,
@@ -320,7 +320,7 @@ class PLC(CPEstimator):
         base = self._contrast(len(first.X), known, int(rng.integers(2**31)))
         assert isinstance(base, PLCContrast)
         plain = self._best_run(data, als.no_contrast, rng, batch_size=None)
-        if plain.interrupted:
+        if plain.interrupted or plain.monitor.stopped:
             return plain
         if self.beta == "auto":
             return self._largest_beta(plain, views, known, rng)
@@ -356,13 +356,18 @@ class PLC(CPEstimator):
                 memory=memory,
                 rng=rng,
             )
-        # The encoder is the model: what ``features_`` are is what ``transform`` gives.
-        fit = Fit(
-            factors, als.no_contrast, memory, monitor.history, plain.converged, interrupted, monitor
+        # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
+        # fit has settled is a question to the CPD: the descent ends with its schedule.
+        return Fit(
+            factors,
+            als.no_contrast,
+            memory,
+            monitor.history,
+            plain.converged,
+            interrupted,
+            plain.monitor,
+            learned={"beta_": base.beta},
         )
-        fit.monitor.converged = plain.converged
-        fit.learned = {"beta_": base.beta}
-        return fit
 
     def _tied(self, base: PLCContrast) -> tied.TiedContrast:
         return tied.TiedContrast(

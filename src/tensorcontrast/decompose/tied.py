@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import threads
 from tensorcontrast.decompose import als, kernels, losses
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
@@ -54,11 +55,13 @@ def tied_objective(
     *,
     alpha: float,
     beta: float,
+    norm_squared: float | None = None,
 ) -> tuple[float, list[Array], dict[str, float]]:
     """Mean reconstruction of both views plus β times a contrast of their encoded features.
 
     ``(1/2n)Σ(‖x − wHᵀ‖² + α‖w‖²)`` over X (n, i) and its view, plus β ``loss(W, W̃)``, where both
-    W and W̃ are E12 of the factors and are standardised before the loss.
+    W and W̃ are E12 of the factors and are standardised before the loss. ``norm_squared`` is
+    ‖X‖² + ‖X̃‖² where it is known: it costs as much as a matrix product.
 
     Returns
     -------
@@ -80,7 +83,9 @@ def tied_objective(
     HtH = kernels.gram(factors)
     Q = np.zeros((H.shape[1], len(H)), dtype=X.dtype)
     B = np.zeros_like(HtH)
-    residual = 0.0
+    if norm_squared is None:
+        norm_squared = float(sum(kernels.row_norms_squared(a).sum() for a in (X, X_view)))
+    residual = norm_squared
     for data, features, gradient in ((X, W, back_w(g_w)), (X_view, V, back_v(g_v))):
         D = (beta * gradient) @ encoder.K_inverse
         S = features.T @ D
@@ -89,7 +94,7 @@ def tied_objective(
         Q += kernels.factor_products(data, D - features / n)
         B += FtF / n - (S + S.T)
         # At the encoder ‖x − wHᵀ‖² + α‖w‖² = ‖x‖² − ⟨xH, w⟩ = ‖x‖² − wKwᵀ.
-        residual += float(kernels.row_norms_squared(data).sum()) - kernels.inner(FtF, encoder.K)
+        residual -= kernels.inner(FtF, encoder.K)
     gradients = [
         kernels.mttkrp(Q, factors, k) + U @ (B * kernels.gram(factors, skip=k))
         for k, U in enumerate(factors)
@@ -173,29 +178,38 @@ class TiedContrast:
         alpha: float,
         memory: als.Memory,
         rng: np.random.Generator,
+        norms: Array | None = None,
     ) -> tuple[list[Array], dict[str, float]]:
-        """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20."""
+        """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20.
+
+        ``norms`` are ‖x‖² + ‖x̃‖² of the samples, where they are known.
+        """
         assert views.V is not None
         encoder = Encoder.from_factors(factors, alpha)
         W = encoder(views.X @ kernels.khatri_rao(factors))
         graph, change = self.base.graph(W, memory)
         n, total = len(views.X), 0
+        if norms is None:
+            norms = squared_norms(views)
         sums = {"objective": 0.0, "reconstruction": 0.0, "contrast": 0.0}
         # Batches of equal size, so that no small rest is standardised by itself.
-        for rows in np.array_split(rng.permutation(n), max(1, round(n / self.batch_size))):
-            known = None if graph.known is None else graph.known[rows]
-            value, gradients, terms = tied_objective(
-                views.X[rows],
-                views.V[rows],
-                factors,
-                self.loss(SignedGraph(graph.labels[rows], known)),
-                alpha=alpha,
-                beta=self.base.beta,
-            )
-            factors = adam.update(factors, gradients)
-            total += len(rows)
-            for key, term in {"objective": value, **terms}.items():
-                sums[key] += term * len(rows)
+        batches = np.array_split(rng.permutation(n), max(1, round(n / self.batch_size)))
+        with threads.for_work(len(batches[0]) * views.X.shape[1] * factors[0].shape[1]):
+            for rows in batches:
+                known = None if graph.known is None else graph.known[rows]
+                value, gradients, terms = tied_objective(
+                    views.X[rows],
+                    views.V[rows],
+                    factors,
+                    self.loss(SignedGraph(graph.labels[rows], known)),
+                    alpha=alpha,
+                    beta=self.base.beta,
+                    norm_squared=float(norms[rows].sum()),
+                )
+                factors = adam.update(factors, gradients)
+                total += len(rows)
+                for key, term in {"objective": value, **terms}.items():
+                    sums[key] += term * len(rows)
         error = np.sqrt(max(2.0 * sums["reconstruction"], 0.0) / views.norm_squared)
         return factors, {
             "objective": sums["objective"],
@@ -208,6 +222,12 @@ class TiedContrast:
     def adam(self, n_samples: int) -> Adam:
         """Return the optimiser for a whole fit of so many samples."""
         return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
+
+
+def squared_norms(views: als.Views) -> Array:
+    """``‖x‖² + ‖x̃‖²`` of each sample (n,)."""
+    assert views.V is not None
+    return kernels.row_norms_squared(views.X) + kernels.row_norms_squared(views.V)
 
 
 def train(
@@ -226,11 +246,12 @@ def train(
     """
     first = views() if callable(views) else views
     adam = contrast.adam(len(first.X))
+    norms = None if callable(views) else squared_norms(first)
     try:
         for _ in range(contrast.n_epochs):
             current = views() if callable(views) else first
             factors, terms = contrast.epoch(
-                current, factors, adam, alpha=alpha, memory=memory, rng=rng
+                current, factors, adam, alpha=alpha, memory=memory, rng=rng, norms=norms
             )
             monitor.record(terms)
             if monitor.stopped:
