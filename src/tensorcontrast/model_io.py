@@ -20,10 +20,8 @@ import json
 import math
 import os
 import struct
-import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +43,7 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.files import atomic_write
 from tensorcontrast.spectrogram import SpectrogramTensor
 
 Array = NDArray[Any]
@@ -215,7 +214,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     for entry, array in zip(table, packer.arrays.values(), strict=True):
         offset = start + entry["offset"]
         body[offset : offset + array.nbytes] = array.tobytes()
-    write_atomically(path, bytes(body) + hashlib.sha256(body).digest())
+    with atomic_write(Path(path)) as file:
+        file.write(body)
+        file.write(hashlib.sha256(body).digest())
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -315,29 +316,6 @@ def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Ar
         flat = np.frombuffer(raw, dtype, count, offset)
         out[entry["name"]] = flat.reshape(shape).astype(dtype.newbyteorder("="))
     return out
-
-
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in one piece: temporary file beside it, flushed to disk, then renamed."""
-    path = Path(path)
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # as any new file: others may read it
-        os.replace(temporary, path)
-    except OSError as error:
-        raise FileError(
-            f"{path} cannot be written: {error.strerror or error}; nothing was changed there"
-        ) from error
-    finally:
-        with suppress(OSError):
-            os.unlink(temporary)
 
 
 def _names(model: Any) -> list[str] | None:

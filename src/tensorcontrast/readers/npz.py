@@ -22,7 +22,8 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
-from tensorcontrast.readers._files import atomic_write, existing, file_errors, read_npy
+from tensorcontrast.files import atomic_write
+from tensorcontrast.readers._files import existing, file_errors, read_npy
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
