@@ -120,6 +120,14 @@ def check_view(view: Any, X: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(V)
 
 
+def drawn_view(view: Any, rng: np.random.Generator) -> Any:
+    """Return what the caller's function gives, which must be an array."""
+    drawn = view(rng)
+    if drawn is None:
+        raise InvalidInputError("the callable given as view returned None instead of an array")
+    return drawn
+
+
 def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
     """Check features (n, rank)."""
     try:

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks, threads
-from tensorcontrast.decompose import als, kernels, scaling
+from tensorcontrast.decompose import als, kernels, scaling, start
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster
 from tensorcontrast.decompose.updates import Encoder
@@ -133,7 +133,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             known = self._labels_used(y, len(X))
             rng = checks.generator(self.random_state)
             self._learn_scaling(X)
-            self.rank_, clipped = self._allowed_rank(X.shape)
+            self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
             views = self._views(X, view, rng)
             with threads.for_work(X.size * self.rank_):
                 fit = self._solve(views, known, rng)
@@ -186,7 +186,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         best: Fit | None = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             try:
-                fit = self._run(views, self._start(first, rng), contrast, rng, **options)
+                fit = self._run(
+                    views,
+                    start.factors(self.init, self.dims_, self.rank_, first.X.dtype, rng),
+                    contrast,
+                    rng,
+                    **options,
+                )
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -269,7 +275,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             else:
                 self._learn_scaling(X)
                 self.n_batches_seen_ = 0
-                self.rank_, clipped = self._allowed_rank(X.shape)
+                self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
             drawn = self._views(X, view, rng)
             views = drawn() if callable(drawn) else drawn
             contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
@@ -281,7 +287,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
                 memory.centers = self.centers_
             else:
-                factors = self._start(views, rng)
+                factors = start.factors(self.init, self.dims_, self.rank_, views.X.dtype, rng)
             with threads.for_work(X.size * self.rank_):
                 factors, sums, terms = self._stream_step(
                     views, factors, contrast, memory, past, rng
@@ -371,39 +377,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         fit.final = features, float(np.sqrt(residual / views.norm_x))
         return fit.final
 
-    def _start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
-        """Factors to start from, columns of unit length where they are drawn."""
-        dtype = views.X.dtype
-        if isinstance(self.init, str):
-            drawn = [rng.standard_normal((d, self.rank_)).astype(dtype) for d in self.dims_]
-            return [U / np.linalg.norm(U, axis=0) for U in drawn]
-        wanted = [(d, self.rank_) for d in self.dims_]
-        try:
-            given = [np.array(U, dtype=dtype) for U in self.init]
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"init holds something else than arrays of numbers of shapes {wanted}: {error}"
-            ) from error
-        if [U.shape for U in given] != wanted or not all(np.isfinite(U).all() for U in given):
-            raise InvalidInputError(
-                f"init holds arrays of shapes {[U.shape for U in given]}; "
-                f"finite ones of shapes {wanted} are needed, one a mode"
-            )
-        return given
-
-    def _allowed_rank(self, shape: tuple[int, ...]) -> tuple[int, str]:
-        """``rank``, or the largest rank that a tensor of this shape can have and a word on it."""
-        sizes = sorted(shape)
-        bound = 1
-        for size in sizes[:-1]:
-            bound = min(bound * size, 2**31)
-        if self.rank <= bound:
-            return int(self.rank), ""
-        return bound, (
-            f"rank={self.rank} is more than a tensor of shape {shape} can have; "
-            f"rank_={bound} is used"
-        )
-
     # ---------------------------------------------------------------- scaling and views
 
     def _learn_scaling(self, X: Array) -> None:
@@ -426,7 +399,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return als.Views(data, other_data, norm, other_norm)
 
         if callable(view):
-            return lambda: pair(_called(view, rng))
+            return lambda: pair(checks.drawn_view(view, rng))
         if view is None and self._fresh():
             return lambda: pair(self._augment(X, rng))
         return pair(self._augment(X, rng) if view is None else view)
@@ -524,11 +497,3 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _called(view: Callable[[np.random.Generator], ArrayLike], rng: np.random.Generator) -> Any:
-    """Return what the caller's function gives, which must be an array."""
-    drawn = view(rng)
-    if drawn is None:
-        raise InvalidInputError("the callable given as view returned None instead of an array")
-    return drawn
