@@ -178,8 +178,8 @@ def _report(folder: Path, rec: Recordings, rows: list[list[str]]) -> Path:
         "| " + " | ".join("---" for _ in head) + " |",
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
-        "What the strongest components are (one row each: channels, frequencies, time, and the "
-        "mean of the feature in each class):",
+        "The components that tell the classes apart best (a row each: channels, frequencies, time, "
+        "and the mean of the feature in each class):",
         "",
         "![components](components.png)",
         "",
