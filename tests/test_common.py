@@ -1,4 +1,4 @@
-"""scikit-learn's own estimator checks on every estimator with its default parameters.
+"""scikit-learn's own estimator checks on every estimator with its default parameters, and on PLC's other solver.
 
 Two warnings are let through, and only here: the checks use matrices that cannot have rank 32, so
 that the rank is cut with a TensorContrastWarning, and they set a small max_iter, which gives
@@ -16,6 +16,6 @@ from tensorcontrast import ATD, CPD, PLC
 
 @pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([CPD(), ATD(), PLC()])
+@parametrize_with_checks([CPD(), ATD(), PLC(), PLC(solver="als")])
 def test_scikit_learn_check(estimator, check):
     check(estimator)

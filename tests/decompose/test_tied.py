@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensorcontrast import CPD, PLC, TensorContrastError, load_model
 from tensorcontrast.datasets import make_cp_tensor
@@ -153,13 +152,6 @@ def planted():
 def tied_plc(**params):
     settings = {"rank": 6, "n_epochs": 8, "batch_size": 100, "n_clusters": 12, "random_state": 0}
     return PLC(solver="tied", **(settings | params))
-
-
-@pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([PLC(solver="tied", n_epochs=3)])
-def test_scikit_learn_check_of_the_tied_solver(estimator, check):
-    check(estimator)
 
 
 def test_features_are_those_of_the_encoder(planted):
