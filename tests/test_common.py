@@ -1,4 +1,4 @@
-"""scikit-learn's own estimator checks on every estimator with its default parameters, and on PLC's other solver.
+"""scikit-learn's own checks on every estimator with its defaults, and on both solvers of PLC.
 
 Two warnings are let through, and only here: the checks use matrices that cannot have rank 32, so
 that the rank is cut with a TensorContrastWarning, and they set a small max_iter, which gives
