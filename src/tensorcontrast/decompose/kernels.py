@@ -37,7 +37,6 @@ __all__ = [
     "mttkrp",
     "normal_form",
     "residual_squared",
-    "ridge_inverse",
     "ridge_solve",
     "row_norms_squared",
     "update_factors",
@@ -155,12 +154,6 @@ def ridge_solve(M: Array, G: Array, alpha: float | Array = 0.0) -> Array:
     """
     root = _inverse_root(G, alpha)
     return ((M @ root.T) @ root).astype(M.dtype, copy=False)
-
-
-def ridge_inverse(G: Array, alpha: float | Array = 0.0) -> Array:
-    """``(G + diag(alpha))⁻¹`` (r, r), symmetric, by the same Cholesky as :func:`ridge_solve`."""
-    root = _inverse_root(G, alpha)
-    return (root.T @ root).astype(G.dtype, copy=False)
 
 
 def update_factors(
