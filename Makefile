@@ -28,15 +28,15 @@ $(VENV)/.%: $(VENV)/.base
 demo: $(VENV)/.data
 	$(BIN)/python -m tensorcontrast.demo
 
-test: $(VENV)/.data $(VENV)/.dev
+test: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.data $(VENV)/.dev
+lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.data $(VENV)/.dev
+bench: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.bench $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs
