@@ -1,12 +1,19 @@
-"""Class-aware, interpretable features from multichannel time series with few labels."""
+"""Class-aware, interpretable features from multichannel time series with few labels.
 
-from tensorcontrast import augment, datasets
-from tensorcontrast.decompose import ATD, CPD, PLC
-from tensorcontrast.errors import TensorContrastError
-from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.model_io import load_model
-from tensorcontrast.recordings import Recordings
-from tensorcontrast.spectrogram import SpectrogramTensor
+The public names are imported when they are first used, so that the command line starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorcontrast import augment, datasets
+    from tensorcontrast.decompose import ATD, CPD, PLC
+    from tensorcontrast.errors import TensorContrastError
+    from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.model_io import load_model
+    from tensorcontrast.recordings import Recordings
+    from tensorcontrast.spectrogram import SpectrogramTensor
 
 __version__ = "0.1.0.dev0"
 
@@ -23,3 +30,30 @@ __all__ = [
     "datasets",
     "load_model",
 ]
+
+#: Module of each public name; a module stands for itself.
+_LAZY = {
+    "ATD": "decompose",
+    "CPD": "decompose",
+    "PLC": "decompose",
+    "ContrastiveFeatures": "features",
+    "Recordings": "recordings",
+    "SpectrogramTensor": "spectrogram",
+    "TensorContrastError": "errors",
+    "augment": "augment",
+    "datasets": "datasets",
+    "load_model": "model_io",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_LAZY[name]}")
+    value = module if _LAZY[name] == name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
