@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,11 @@ from tensorcontrast.errors import InvalidInputError
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
+
+#: Labels count classes from 0; larger numbers are ids, and tables by class would not fit memory.
+MOST_CLASSES = 1_000_000
+#: NumPy keeps every text of an array at the length of the longest; so many bytes are always taken.
+_MOST_TEXT = 64 << 20
 
 
 def as_signals(X: npt.ArrayLike, scale: float | None) -> AnyArray:
@@ -40,12 +47,26 @@ def as_signals(X: npt.ArrayLike, scale: float | None) -> AnyArray:
         wide = array.dtype.itemsize > 2 and max(abs(int(array.min())), abs(int(array.max())))
         array = array.astype(np.float64 if wide and wide > 2**24 else np.float32)
     elif array.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
-        array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
-    if scale is not None:
-        if not (np.isfinite(scale) and float(scale) != 0):
-            raise InvalidInputError(f"scale={scale} must be a finite number other than 0")
-        array = array * array.dtype.type(scale)
-    return array
+        with np.errstate(over="ignore"):  # what becomes infinite is found by check_finite
+            array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    return array if scale is None else _scaled(array, scale)
+
+
+def _scaled(array: AnyArray, scale: float) -> AnyArray:
+    try:
+        factor = float(scale)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"scale={scale!r} is not a number") from None
+    try:
+        with np.errstate(over="raise"):
+            typed = array.dtype.type(factor)
+            if not (np.isfinite(typed) and typed != 0):
+                raise InvalidInputError(f"scale={scale} must be a finite number other than 0")
+            return array * typed
+    except FloatingPointError:
+        raise InvalidInputError(
+            f"scale={scale} takes X out of the range of {array.dtype}; change the unit"
+        ) from None
 
 
 def as_sampling_rate(fs: float) -> float:
@@ -68,24 +89,51 @@ def as_names(what: str, names: Sequence[str] | None, count: int | None) -> tuple
     out = tuple(str(name) for name in names)
     if count is not None and len(out) != count:
         raise InvalidInputError(f"{what} has {len(out)} names, but X has {count} {what}")
-    twice = sorted({name for name in out if out.count(name) > 1})
+    twice = repeated(out)
     if twice:
         raise InvalidInputError(f"{what} has {listed(twice)} more than once; make names unique")
+    check_unicode(what, out)
     return out
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Names that are there more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def check_unicode(what: str, texts: Sequence[str]) -> None:
+    """Raise where a text holds half a character, which no file and no terminal takes."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(f"{what}: {text!r} is not valid text: {error}") from None
+
+
+def as_text(what: str, texts: Sequence[str]) -> AnyArray:
+    """Array of text; one long text among many short ones must not take all memory."""
+    longest = max((len(text) for text in texts), default=0)
+    total = sum(len(text) for text in texts)
+    if 4 * longest * len(texts) > max(_MOST_TEXT, 200 * total):
+        raise InvalidInputError(
+            f"{what} holds {len(texts)} texts, the longest of {longest} characters; shorten it"
+        )
+    check_unicode(what, texts)
+    return np.asarray(texts, dtype=np.str_)
 
 
 def as_per_sample(what: str, values: npt.ArrayLike, n: int, ndim: int | None = 1) -> AnyArray:
     """Check an array with one entry a sample."""
     array = np.asarray(values)
+    if array.ndim == 0 or (ndim is not None and array.ndim != ndim) or len(array) != n:
+        raise InvalidInputError(f"{what} has shape {array.shape}, but X has {n} samples")
     if array.dtype == object:
         texts = array.tolist()
         if not all(isinstance(v, str) for v in texts):
             raise InvalidInputError(
                 f"{what} holds Python objects; give an array of numbers or of text"
             )
-        array = np.asarray(texts, dtype=np.str_)
-    if array.ndim == 0 or (ndim is not None and array.ndim != ndim) or len(array) != n:
-        raise InvalidInputError(f"{what} has shape {array.shape}, but X has {n} samples")
+        array = as_text(what, texts)
     return array
 
 
@@ -112,12 +160,17 @@ def as_labels(
             )
     elif y.dtype.kind not in "iub":
         raise InvalidInputError(f"y holds {y.dtype}; labels are integers or names")
-    out = y.astype(np.int64)
-    low, high = int(out.min()), int(out.max())
+    low, high = int(y.min()), int(y.max())
     if low < -1:
         raise InvalidInputError(
-            f"y[{int(out.argmin())}] is {low}; labels start at 0, and -1 stands for unlabelled"
+            f"y[{int(y.argmin())}] is {low}; labels start at 0, and -1 stands for unlabelled"
         )
+    if high >= MOST_CLASSES:
+        raise InvalidInputError(
+            f"y[{int(y.argmax())}] is {high}; labels count classes from 0. Give ids as text, which "
+            "is turned into such labels"
+        )
+    out = y.astype(np.int64)
     if classes is not None and high >= len(classes):
         raise InvalidInputError(
             f"y[{int(out.argmax())}] is {high}, but there are {len(classes)} classes "
@@ -133,7 +186,8 @@ def as_groups(groups: AnyArray) -> AnyArray:
     if groups.dtype.kind in "Uiu":
         return groups
     if groups.dtype.kind == "f" and np.isfinite(groups).all() and (groups == groups.round()).all():
-        return groups.astype(np.int64)
+        if np.abs(groups).max() < 2**53:  # beyond it floating-point numbers skip integers
+            return groups.astype(np.int64)
     raise InvalidInputError(
         f"groups holds {groups.dtype} values that are neither integers nor text"
     )
@@ -178,6 +232,8 @@ def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> l
 
 def listed(items: Any, most: int = 12) -> str:
     """Short list for a message."""
-    texts = [repr(item) for item in items]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return (", ".join(texts[:most]) + more) or "(none)"
+    items = items if hasattr(items, "__len__") else list(items)
+    texts = [repr(item) for item in islice(items, most)]
+    texts = [text if len(text) <= 80 else f"{text[:80]}…" for text in texts]
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return (", ".join(texts) + more) or "(none)"

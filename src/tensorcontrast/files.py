@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,33 +11,39 @@ from typing import IO
 
 from tensorcontrast.errors import FileError
 
+_BINARY = getattr(os, "O_BINARY", 0)  # on Windows
+
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a temporary file beside ``path`` and put it in place when all went well."""
+def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
+    """Write to a temporary file beside ``path`` and put it in place when all went well.
+
+    Several threads and processes may write to one path at once; the last to finish stays, whole.
+    ``sync=False`` leaves it to the system when the bytes reach the disk.
+    """
     if not path.parent.is_dir():
         raise FileError(
             f"{path}: cannot be written: the folder {path.parent} does not exist; make it first"
         )
+    temporary = path.parent / f".tensorcontrast-{secrets.token_hex(8)}.part"
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        # With the permissions of any new file, and without touching the umask of other threads.
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
-    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with os.fdopen(handle, "w+b") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
+            if sync:
+                os.fsync(stream.fileno())
         os.replace(temporary, path)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    if sync:
+        _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

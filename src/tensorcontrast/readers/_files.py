@@ -1,12 +1,13 @@
-"""What all readers share: opening files, checking ``.npy`` headers, optional packages."""
+"""What all readers share: opening files, limits of sizes, ``.npy`` headers, optional packages."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
 import numpy as np
@@ -22,13 +23,54 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 
+#: More than any recorder has; beyond it a file is not what it says, and libraries take minutes.
+MOST_CHANNELS = 16_384
+#: What a small file may claim to hold, and what a larger one may claim for each of its bytes.
+#: Signals shrink to a tenth at best, so a file that claims more was made to exhaust memory.
+_ALWAYS = 64 << 20
+_EACH_BYTE = 200
+
+_NPY_FIELD = re.compile(
+    r"""['"](descr|fortran_order|shape)['"]:\s*"""
+    r"""(['"][<>|=]?[biufUS]\d{1,6}['"]|True|False|\([\d\s,L]*\))\s*,?\s*"""
+)
+
 
 def existing(path: str | Path) -> Path:
-    """Path that is there, with ``~`` expanded."""
-    found = Path(path).expanduser()
-    if not found.exists():
+    """Path of a file or folder that is there, with ``~`` expanded."""
+    found = Path(path)
+    try:
+        found = found.expanduser()
+        there, usable = found.exists(), found.is_file() or found.is_dir()
+    except (OSError, RuntimeError) as error:  # no permission, a name too long, no home folder
+        raise FileError(f"{found}: cannot be read: {error}") from error
+    if not there:
         raise DataNotFoundError(f"{found}: no such file or folder")
+    if not usable:  # opening a pipe would wait for ever
+        raise FileError(f"{found}: neither a file nor a folder; copy its contents to a file first")
     return found
+
+
+def expands_too_much(claimed: int, stored: int) -> bool:
+    """Whether ``claimed`` bytes out of ``stored`` ones are more than signals ever give."""
+    return claimed > max(_ALWAYS, _EACH_BYTE * stored)
+
+
+def check_expansion(where: object, claimed: int, stored: int) -> None:
+    """Raise where a file claims far more than it holds, before memory is taken for it."""
+    if expands_too_much(claimed, stored):
+        raise DamagedFileError(
+            f"{where}: claims {claimed} bytes out of {stored} in the file, which signals never "
+            "give; if they are meant to be so, store them uncompressed"
+        )
+
+
+def check_inside(name: str, where: object) -> None:
+    """Raise where a name within an archive or listing points out of its folder."""
+    parts = set(PurePosixPath(name).parts) | set(PureWindowsPath(name).parts)
+    away = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
+    if not name or away or ".." in parts or "\0" in name:
+        raise DamagedFileError(f"{where}: names {name!r}, which lies outside its folder; not read")
 
 
 def optional(module: str) -> Any:
@@ -65,26 +107,7 @@ def file_errors(path: Path, what: str) -> Iterator[None]:
 
 def read_npy(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
     """Read one ``.npy`` of ``size`` bytes; its header is checked before memory is taken."""
-    npy: Any = np.lib.format
-    try:
-        version = npy.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = npy.read_array_header_1_0(stream)
-        elif version in ((2, 0), (3, 0)):
-            # Versions 2 and 3 differ in the encoding of field names, which are refused below.
-            shape, fortran, dtype = npy.read_array_header_2_0(stream)
-        else:
-            raise DamagedFileError(f"{where}: .npy version {version} is not known")
-    except ValueError as error:
-        if isinstance(error, FileError):
-            raise
-        raise DamagedFileError(f"{where}: not a .npy array: {error}") from error
-    if dtype.hasobject or dtype.names is not None or dtype.kind not in "biufUS":
-        raise DamagedFileError(
-            f"{where}: holds {dtype}; only plain numbers and text are read, never pickled objects"
-        )
-    if any(side < 0 for side in shape):
-        raise DamagedFileError(f"{where}: the header says shape {shape}")
+    shape, fortran, dtype = _npy_header(stream, where)
     data = size - stream.tell()
     expected = prod(shape) * dtype.itemsize
     if expected != data:
@@ -95,6 +118,8 @@ def read_npy(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
     array = np.empty(prod(shape), dtype=dtype)
     if expected:
         _fill(stream, array.view(np.uint8), where)
+    array = array.astype(dtype.newbyteorder("="), copy=False)
+    _check_values(array, where)
     return array.reshape(shape, order="F" if fortran else "C")
 
 
@@ -106,3 +131,48 @@ def _fill(stream: IO[bytes], target: npt.NDArray[np.uint8], where: str) -> None:
             raise TruncatedFileError(f"{where}: ends {len(target) - done} bytes too early")
         target[done : done + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         done += len(chunk)
+
+
+def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype of a ``.npy``, of plain numbers and text only.
+
+    NumPy's own parser evaluates the header as Python and may warn; this one takes only what is
+    written for plain arrays.
+    """
+    start = stream.read(8)
+    if start[:6] != b"\x93NUMPY"[: len(start)] or not start:
+        raise DamagedFileError(f"{where}: not a .npy array: it begins with {start!r}")
+    wide = start[6:7] in (b"\x02", b"\x03")
+    if len(start) == 8 and not (wide or start[6:] == b"\x01\x00"):
+        raise DamagedFileError(f"{where}: .npy version {(start[6], start[7])} is not known")
+    size = stream.read(4 if wide else 2)
+    length = int.from_bytes(size, "little")
+    text = stream.read(length) if length <= 65536 else b""
+    if len(size) < (4 if wide else 2) or len(text) < length:
+        raise DamagedFileError(f"{where}: not a .npy array: the header is cut off")
+    inner = text.decode("latin-1").strip().removeprefix("{").removesuffix("}").strip()
+    fields = dict(_NPY_FIELD.findall(inner))
+    try:
+        dtype = np.dtype(fields["descr"].strip("'\""))
+        shape = tuple(int(side) for side in re.findall(r"\d+", fields["shape"]))
+        fortran = {"True": True, "False": False}[fields["fortran_order"]]
+        if _NPY_FIELD.sub("", inner):
+            raise ValueError(inner)
+    except (KeyError, TypeError, ValueError):
+        raise DamagedFileError(
+            f"{where}: the header says {text[:100].decode('latin-1').strip()!r}; only plain "
+            "numbers and text are read, never pickled objects"
+        ) from None
+    if not dtype.itemsize or dtype.kind not in "biufUS":
+        raise DamagedFileError(f"{where}: holds {dtype}; only plain numbers and text are read")
+    return shape, fortran, dtype
+
+
+def _check_values(array: npt.NDArray[Any], where: str) -> None:
+    """Raise where bytes are no truth values or no text, which NumPy would take as they are."""
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise DamagedFileError(f"{where}: holds bytes that are neither true nor false")
+    if array.dtype.kind == "U" and array.size:
+        points = array.view(np.uint32)
+        if points.max() > 0x10FFFF or ((points >= 0xD800) & (points < 0xE000)).any():
+            raise DamagedFileError(f"{where}: holds text that is not Unicode")

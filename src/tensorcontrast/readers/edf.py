@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import listed
+from tensorcontrast._recording_checks import as_sampling_rate, listed, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -48,7 +48,8 @@ def read_edf(
     source = existing(path)
     edf = open_edf(source)
     picked = pick_signals(edf, channels, source)
-    rates = {str(s.label): float(s.sampling_frequency) for s in picked}
+    with file_errors(source, "EDF"):
+        rates = {str(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
     if len(set(rates.values())) > 1:
         each = ", ".join(f"{label!r} {rate:g} Hz" for label, rate in rates.items())
         raise FileError(
@@ -76,15 +77,17 @@ def open_edf(path: Path) -> Any:
     """Open an EDF or BDF file with edfio after checking header and size."""
     edfio = optional("edfio")
     with file_errors(path, "EDF"):
-        bdf = _check_header(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # sizes are checked above, more strictly
-            edf = edfio.read_bdf(path) if bdf else edfio.read_edf(path)
-            if "+D" in str(edf.reserved) and not edf.is_continuous:
-                raise FileError(
-                    f"{path}: the recording has gaps (EDF+D); joining its parts would be wrong. "
-                    "Split it into continuous files first"
-                )
+        bdf, records = _check_header(path)
+        content: Path | bytes = path
+        if records is not None:  # the header leaves the number out, at which edfio would warn
+            raw = path.read_bytes()
+            content = raw[:236] + str(records).ljust(8).encode() + raw[244:]
+        edf = edfio.read_bdf(content) if bdf else edfio.read_edf(content)
+        if "+D" in str(edf.reserved) and not edf.is_continuous:
+            raise FileError(
+                f"{path}: the recording has gaps (EDF+D); joining its parts would be wrong. "
+                "Split it into continuous files first"
+            )
     return edf
 
 
@@ -96,18 +99,38 @@ def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[
         if not signals:
             raise FileError(f"{where}: holds annotations only, no signals")
         wanted = labels if channels is None else list(channels)
-        missing = [c for c in wanted if c not in labels]
+        place = {label: k for k, label in enumerate(labels)}
+        missing = [c for c in wanted if c not in place]
         if missing:
             raise FileError(
                 f"{where}: no channel {listed(missing)}; there are {listed(labels, 40)}"
             )
-        twice = sorted({c for c in wanted if labels.count(c) > 1 or wanted.count(c) > 1})
+        twice = sorted(set(wanted) & set(repeated(labels)) | set(repeated(wanted)))
         if twice:
             raise FileError(
                 f"{where}: channel {listed(twice)} is there more than once; pass channels= "
                 "without it"
             )
-        return [signals[labels.index(c)] for c in wanted]
+        picked = [signals[place[c]] for c in wanted]
+        for signal in picked:
+            _check_scale(signal, where)
+        return picked
+
+
+def _check_scale(signal: Any, where: Path) -> None:
+    """Raise where values cannot be brought to their unit; edfio would leave them as they are."""
+    try:
+        digital, physical = tuple(signal.digital_range), tuple(signal.physical_range)
+        steps = digital[1] - digital[0]
+        gain = (physical[1] - physical[0]) / steps
+        good = steps > 0 and gain != 0 and bool(np.isfinite([*digital, *physical, gain]).all())
+    except (ValueError, ZeroDivisionError, OverflowError):
+        good = False
+    if not good:
+        raise DamagedFileError(
+            f"{where}: the header does not say how to scale channel {str(signal.label)!r} "
+            "(digital and physical minimum and maximum); pass channels= without it"
+        )
 
 
 def read_annotations(edf: Any, where: Path) -> list[tuple[float, float, str]]:
@@ -134,8 +157,11 @@ def resample_hold(
     return np.asarray(np.interp(at, np.arange(len(values)), values), dtype=np.float32)
 
 
-def _check_header(path: Path) -> bool:
-    """Check that header and size agree; say whether the file is BDF."""
+def _check_header(path: Path) -> tuple[bool, int | None]:
+    """Check that header and size agree.
+
+    Returns whether the file is BDF, and the number of data records if the header leaves it out.
+    """
     size = path.stat().st_size
     with path.open("rb") as stream:
         fixed = stream.read(256)
@@ -163,13 +189,14 @@ def _check_header(path: Path) -> bool:
         points += count
     record_bytes = points * (3 if bdf else 2)
     if records == -1 and size > header_bytes and (size - header_bytes) % record_bytes == 0:
+        records = (size - header_bytes) // record_bytes
         warnings.warn(
             f"{path}: was not closed by its recorder and does not say how long it is; all "
-            f"{(size - header_bytes) // record_bytes} data records are read",
+            f"{records} data records are read",
             TensorContrastWarning,
             stacklevel=2,
         )
-        return bdf
+        return bdf, records
     if records < 1:
         raise DamagedFileError(f"{path}: the header says {records} data records")
     expected = header_bytes + records * record_bytes
@@ -178,7 +205,7 @@ def _check_header(path: Path) -> bool:
             f"{path}: has {size} bytes, but its header says {records} data records = {expected} "
             "bytes; copy the file again"
         )
-    return bdf
+    return bdf, None
 
 
 def _number(field: bytes, what: str, path: Path) -> int:

@@ -2,15 +2,20 @@
 
 The members are ``X`` (n, channel, time), ``y``, ``groups``, ``fs``, ``channels``, ``classes``,
 ``scale`` (factor of an integer ``X``), ``unit`` and, where known, ``name``, ``citation`` and
-``licence``. Every further array with n entries is a column.
+``licence``. Every further array with n entries is a column. ``tensorcontrast`` is text in JSON:
+the version of the format and the SHA-256 of every other member. Files without it, as NumPy or
+older versions write them, are read too; these have the checksums of the zip format only.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +24,28 @@ from tensorcontrast.errors import (
     DamagedFileError,
     ForeignFileError,
     InvalidInputError,
+    NewerFileError,
     TensorContrastWarning,
     TruncatedFileError,
 )
 from tensorcontrast.files import atomic_write
-from tensorcontrast.readers._files import existing, file_errors, read_npy
+from tensorcontrast.readers._files import (
+    check_expansion,
+    check_inside,
+    existing,
+    expands_too_much,
+    file_errors,
+    read_npy,
+)
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
+FORMAT = 1
+_MANIFEST = "tensorcontrast"
 RESERVED = frozenset(
-    "X y groups fs channels classes scale unit units name citation licence".split()
+    f"X y groups fs channels classes scale unit units name citation licence {_MANIFEST}".split()
 )
-# deflate cannot shrink below this, so a member that claims more is not what it says
-_MOST_DEFLATE = 1040
 
 
 def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True) -> Path:
@@ -40,7 +53,7 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
     target = Path(path).expanduser()
     if target.suffix != ".npz":
         raise InvalidInputError(f"{target}: recordings are saved as .npz; give such a name")
-    arrays: dict[str, npt.ArrayLike] = {"X": recordings.X}
+    arrays: dict[str, npt.NDArray[Any]] = {"X": recordings.X}
     for key in ("y", "groups", "fs", "channels", "classes"):
         value = getattr(recordings, key)
         if value is not None:
@@ -53,11 +66,45 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
     clash = sorted(RESERVED & set(recordings.columns))
     if clash:
         raise InvalidInputError(f"columns cannot be saved under the names {clash}; rename them")
+    for key, column in recordings.columns.items():
+        if column.dtype.kind not in "biufUS":
+            raise InvalidInputError(
+                f"the column {key!r} holds {column.dtype}, which .npz files of recordings lack; "
+                "make it numbers or text"
+            )
+        try:
+            check_inside(key, "the name of a column")
+        except DamagedFileError as error:
+            raise InvalidInputError(f"{error}; rename it") from None
     arrays.update(recordings.columns)
-    save: Any = np.savez_compressed if compress else np.savez
+    manifest = {"format": FORMAT, "sha256": {key: _digest(a) for key, a in arrays.items()}}
+    arrays[_MANIFEST] = np.asarray(json.dumps(manifest))
     with atomic_write(target) as stream:
-        save(stream, allow_pickle=False, **arrays)
+        _write_zip(stream, arrays, compress)
+        if expands_too_much(sum(a.nbytes for a in arrays.values()), stream.tell()):
+            stream.seek(0)  # nearly constant signals: compressed, they would look like a forgery
+            stream.truncate()
+            _write_zip(stream, arrays, False)
     return target
+
+
+def _write_zip(stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], compress: bool) -> None:
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        for key, array in arrays.items():
+            # The date of a ZipInfo is fixed, so the same recordings give the same bytes.
+            info = zipfile.ZipInfo(f"{key}.npy")
+            info.compress_type = method
+            with archive.open(info, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _digest(array: npt.NDArray[Any]) -> str:
+    """SHA-256 of type, shape and values of an array."""
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    digest = hashlib.sha256(f"{little.dtype.str} {array.shape} ".encode())
+    digest.update(little.data.cast("B") if array.size else b"")
+    return digest.hexdigest()
 
 
 def read_npz(path: str | Path, *, allow_nan: bool = False) -> Recordings:
@@ -100,6 +147,10 @@ def from_arrays(
             stacklevel=4,
         )
 
+    for key in ("channels", "classes"):
+        if key in arrays and arrays[key].ndim != 1:
+            raise DamagedFileError(f"{where}: {key!r} has shape {arrays[key].shape}, not a list")
+
     def scalar(key: str) -> Any:
         return arrays[key].item() if key in arrays and arrays[key].size == 1 else None
 
@@ -136,21 +187,47 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise ForeignFileError(f"{path}: not an .npz file")
     arrays: dict[str, npt.NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
+        members = archive.infolist()
+        check_expansion(path, sum(m.file_size for m in members), path.stat().st_size)
+        for member in members:
             key = member.filename.removesuffix(".npy")
             where = f"{path} member {member.filename!r}"
             if key == member.filename:
                 raise ForeignFileError(f"{where}: not a .npy array, so this is no .npz file")
+            check_inside(key, where)
             if key in arrays:
                 raise DamagedFileError(f"{where}: is there twice")
-            if member.file_size > _MOST_DEFLATE * (member.compress_size + 64):
-                raise DamagedFileError(
-                    f"{where}: claims {member.file_size} bytes out of {member.compress_size}"
-                )
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise DamagedFileError(f"{where}: is compressed in a way that .npz files never are")
             try:
                 with archive.open(member) as stream:
                     arrays[key] = read_npy(stream, member.file_size, where)
                     stream.read(1)  # reaching the end makes zipfile compare the checksum
             except (zipfile.BadZipFile, EOFError) as error:
                 raise DamagedFileError(f"{where}: {error}; copy the file again") from error
+    if _MANIFEST in arrays:
+        _verify(arrays, path)
     return arrays
+
+
+def _verify(arrays: dict[str, npt.NDArray[Any]], path: Path) -> None:
+    """Compare arrays with the checksums written with them, which are then taken out."""
+    try:
+        manifest = json.loads(str(arrays.pop(_MANIFEST)[()]))
+        version, sums = manifest["format"], manifest["sha256"]
+        if type(version) is not int or not isinstance(sums, dict):
+            raise TypeError(f"format {version!r}")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedFileError(f"{path}: its list of checksums cannot be read: {error}") from error
+    if version > FORMAT:
+        raise NewerFileError(
+            f"{path} has format {version}; this version reads up to {FORMAT}: update tensorcontrast"
+        )
+    odd = sorted(set(sums) ^ set(arrays))
+    if odd:
+        raise DamagedFileError(f"{path}: the members {odd} are not those that were written")
+    for key, array in arrays.items():
+        if _digest(array) != sums[key]:
+            raise DamagedFileError(
+                f"{path} member '{key}.npy': does not agree with its checksum; copy or save it again"
+            )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorcontrast._recording_checks import as_text
 from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError
 from tensorcontrast.readers._files import existing, file_errors, read_npy
 from tensorcontrast.readers.npz import from_arrays
@@ -35,9 +36,13 @@ def read_numpy_folder(path: str | Path, *, allow_nan: bool = False) -> Recording
     """
     folder = existing(path)
     with file_errors(folder, "a folder of NumPy files"):
+        if not folder.is_dir():
+            raise ForeignFileError(f"{folder}: not a folder")
         arrays = _meta(folder)
         if (folder / "X.npy").is_file():
             for file in sorted(folder.glob("*.npy")):
+                if file.stem in arrays:
+                    raise DamagedFileError(f"{file}: is in meta.json too; leave one of them out")
                 arrays[file.stem] = _npy(file)
         else:
             arrays.update(_class_folders(folder))
@@ -63,7 +68,18 @@ def _meta(folder: Path) -> dict[str, npt.NDArray[Any]]:
                 f"{file}: does not know {unknown}; it may hold {sorted(_META)}, and arrays go to "
                 "files of their own such as age.npy"
             )
-        return {key: np.asarray(value) for key, value in meta.items() if value is not None}
+        return {key: _value(key, value) for key, value in meta.items() if value is not None}
+
+
+def _value(key: str, value: Any) -> npt.NDArray[Any]:
+    """One value or one list of ``meta.json`` as an array; nothing else is meant there."""
+    items = value if isinstance(value, list) else [value]
+    if items and all(isinstance(item, str) for item in items):
+        text = as_text(key, items)
+        return text if isinstance(value, list) else text[0:1].reshape(())
+    if not all(type(item) in (int, float) for item in items):
+        raise DamagedFileError(f"{key!r} is neither numbers nor text: {str(value)[:60]}")
+    return np.asarray(value, dtype=np.float64)
 
 
 def _class_folders(folder: Path) -> dict[str, npt.NDArray[Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import listed
+from tensorcontrast._recording_checks import as_text, listed
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -17,7 +19,13 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TruncatedFileError,
 )
-from tensorcontrast.readers._files import existing, file_errors, optional
+from tensorcontrast.readers._files import (
+    MOST_CHANNELS,
+    check_expansion,
+    existing,
+    file_errors,
+    optional,
+)
 from tensorcontrast.recordings import Recordings
 
 # Names that are taken for the columns of a role when the caller names none, first match wins.
@@ -64,17 +72,44 @@ def read_csv(
     source = existing(path)
     pandas = optional("pandas")
     tab = ".tsv" in source.suffixes[-2:]
+    between = separator or ("\t" if tab else ",")
+    zipped = source.suffix.lower() == ".gz"
     with file_errors(source, "CSV"):
         try:
-            frame = pandas.read_csv(source, sep=separator or ("\t" if tab else ","))
+            _check_text(source, between, zipped)
+            frame = pandas.read_csv(
+                source, sep=between, compression="gzip" if zipped else None, low_memory=False
+            )
         except pandas.errors.EmptyDataError:
             raise TruncatedFileError(f"{source}: is empty") from None
         except pandas.errors.ParserError as error:
             raise DamagedFileError(f"{source}: {error}") from error
-        except (UnicodeDecodeError, EOFError) as error:
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ForeignFileError(f"{source}: not a text table: {error}") from error
+        if not isinstance(frame.index, pandas.RangeIndex):
+            raise DamagedFileError(
+                f"{source}: rows have more cells than the first line has names of columns"
+            )
         roles = {"sample": sample, "time": time, "label": label, "group": group}
         return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=2)
+
+
+def _check_text(path: Path, separator: str, zipped: bool) -> None:
+    """Check how large a table is once unpacked, and its number of columns, before it is parsed."""
+    stored = path.stat().st_size
+    names = b""
+    with gzip.open(path) if zipped else path.open("rb") as stream:
+        while not names and (line := stream.readline(1 << 22)):
+            names = line.strip()
+        if names.count(separator.encode()) >= MOST_CHANNELS:
+            raise FileError(
+                f"{path}: the first line names more than {MOST_CHANNELS} columns; a table has one "
+                "column a channel and one row a point in time"
+            )
+        size = stream.tell()
+        while zipped and (part := stream.read(1 << 20)):
+            size += len(part)
+            check_expansion(path, size, stored)
 
 
 def read_parquet(
@@ -90,16 +125,37 @@ def read_parquet(
 ) -> Recordings:
     """Read a Parquet table in long form; the parameters are those of :func:`read_csv`."""
     source = existing(path)
-    pandas = optional("pandas")
-    optional("pyarrow")
+    optional("pandas")
+    parquet = optional("pyarrow.parquet")
     with file_errors(source, "Parquet"):
         with source.open("rb") as stream:
             start = stream.read(4)
         if start != b"PAR1":
             raise ForeignFileError(f"{source}: does not start like a Parquet file")
-        frame = pandas.read_parquet(source, engine="pyarrow")
+        frame = _parquet_frame(parquet, source)
         roles = {"sample": sample, "time": time, "label": label, "group": group}
         return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=0)
+
+
+def _parquet_frame(parquet: Any, path: Path) -> Any:
+    """Read a Parquet file as a table, after a look at the sizes that it states."""
+    stored = path.stat().st_size
+    with parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
+        about = file.metadata
+        if about.num_columns > MOST_CHANNELS:
+            raise FileError(f"{path}: has {about.num_columns} columns; one a channel is meant")
+        check_expansion(path, 8 * about.num_rows * about.num_columns, stored)
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        check_expansion(path, sum(abs(group.total_byte_size) for group in groups), stored)
+        if sum(group.num_rows for group in groups) != about.num_rows:
+            raise DamagedFileError(f"{path}: states {about.num_rows} rows, but its parts others")
+        table = file.read(use_threads=False)
+    table.validate(full=True)
+    if table.num_rows != about.num_rows:
+        raise DamagedFileError(f"{path}: states {about.num_rows} rows but has {table.num_rows}")
+    # A named index becomes a column like others; a nameless one only counts rows.
+    frame = table.to_pandas(ignore_metadata=True, use_threads=False)
+    return frame[[c for c in frame.columns if not str(c).startswith("__index_level_")]]
 
 
 def _from_frame(
@@ -191,8 +247,11 @@ def _numbers(frame: Any, name: str, where: Path, place: str, first_line: int) ->
             f"{where} {place} {row + first_line}: {name!r} is {str(column.iloc[row])[:40]!r}, "
             "not a number; pass channels= to leave out columns of text"
         ) from None
-    keep64 = column.dtype == np.float64 and place == "row"  # Parquet says what it holds
-    return array if keep64 else array.astype(np.float32)
+    if column.dtype == np.float64 and place == "row":  # Parquet says what it holds
+        return array
+    with np.errstate(all="ignore"):
+        single = array.astype(np.float32)
+    return array if (np.isinf(single) & np.isfinite(array)).any() else single
 
 
 def _order(
@@ -250,4 +309,4 @@ def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values
     if values.dtype.kind not in "OUSM":
         raise InvalidInputError(f"a column of {values.dtype} cannot be used")
-    return np.asarray([str(v) for v in values], dtype=np.str_)
+    return as_text("a column", [str(v) for v in values])

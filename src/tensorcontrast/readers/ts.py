@@ -45,14 +45,15 @@ def read_ts(
         header, first = _header(lines, source)
         classes = _classes(header, source)
         rows: list[npt.NDArray[np.float32]] = []
-        labels: list[str] = []
+        codes = {name: code for code, name in enumerate(classes or [])}
+        labels: list[int] = []
         for number, line in enumerate(lines[first:], start=first + 1):
             stripped = line.strip()
             if not stripped or stripped[0] in "#%":
                 continue
             fields = stripped.split(":")
             if classes is not None:
-                labels.append(_label(fields.pop().strip(), classes, source, number))
+                labels.append(_label(fields.pop().strip(), codes, source, number))
             rows.append(_sample(fields, rows[0].shape if rows else None, source, number))
             if not allow_nan and np.isnan(rows[-1]).any():
                 channel = int(np.flatnonzero(np.isnan(rows[-1]).any(axis=1))[0])
@@ -110,13 +111,13 @@ def _classes(header: dict[str, str], where: Path) -> list[str] | None:
     return None
 
 
-def _label(label: str, classes: list[str], where: Path, number: int) -> str:
-    if label not in classes:
+def _label(label: str, codes: dict[str, int], where: Path, number: int) -> int:
+    if label not in codes:
         raise DamagedFileError(
             f"{where} line {number}: ends with {label[:40]!r}, which is none of the classes "
-            f"{listed(classes)}"
+            f"{listed(codes)}"
         )
-    return label
+    return codes[label]
 
 
 def _sample(

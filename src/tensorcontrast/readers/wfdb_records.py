@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import listed
+from tensorcontrast._recording_checks import as_sampling_rate, listed, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -21,12 +21,23 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
-from tensorcontrast.readers._files import file_errors, optional
+from tensorcontrast.readers._files import (
+    MOST_CHANNELS,
+    check_expansion,
+    check_inside,
+    file_errors,
+    optional,
+)
 from tensorcontrast.recordings import Recordings
 
-# Bytes of one value in the formats of fixed size; others (compressed) are left to wfdb.
+# Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
 _BYTES = {"8": Fraction(1), "16": Fraction(2), "24": Fraction(3), "32": Fraction(4)}
 _BYTES |= {"61": Fraction(2), "80": Fraction(1), "160": Fraction(2), "212": Fraction(3, 2)}
+_BYTES |= {"310": Fraction(4, 3), "311": Fraction(4, 3)}
+_FLAC = ("508", "516", "524")
+# Names of files and records in the rules of the format; nothing that points to another folder.
+_FILE_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+ -]*")
+_LARGEST = 2**31  # of anything that stands in a header
 
 # The most common kind of header, which is read here many times faster than by wfdb: one signal
 # file of 16-bit numbers, one value a frame, no skew and no offset.
@@ -78,7 +89,8 @@ def read_wfdb(
     """
     source = Path(path).expanduser()
     folder = source.is_dir()
-    names = _records_of(source) if folder else [source]
+    with file_errors(source, "WFDB records"):
+        names = _records_of(source) if folder else [source]
     records = [read_record(name, channels=channels, verify=verify) for name in names]
     first = records[0]
     for name, record in zip(names, records, strict=True):
@@ -129,14 +141,19 @@ def read_record(
         if quick is not None:
             return quick
         wfdb = optional("wfdb")
+        if header_file.read_bytes().count(b"\n") > 2 * MOST_CHANNELS:
+            raise FileError(f"{header_file}: is too long for the header of a record")
         header = wfdb.rdheader(str(base))
+        if getattr(header, "n_seg", None) is not None:
+            raise FileError(
+                f"{header_file}: is a record of {header.n_seg} segments; read each on its own"
+            )
         names = _signal_names(header, header_file)
-        plain = hasattr(header, "file_name") and hasattr(header, "fmt")
-        if plain:
-            _check_sizes(header, header_file)
+        _check_fields(header, header_file)
+        _check_sizes(header, header_file)
         picked = _picked(channels, names, header_file)
     with file_errors(base, "a WFDB record"):
-        single = plain and all((spf or 1) == 1 for spf in header.samps_per_frame)
+        single = all((spf or 1) == 1 for spf in header.samps_per_frame)
         if not (verify and single):
             record = wfdb.rdrecord(str(base), channels=picked)
             signals = record.p_signal
@@ -147,10 +164,47 @@ def read_record(
                     _check_sum(names[k], int(said), int(found), base)
             signals = record.dac()
         return WfdbRecord(
-            signals=np.ascontiguousarray(signals.T, dtype=np.float32),
-            fs=float(record.fs),
+            signals=np.ascontiguousarray(_single(signals.T, [names[k] for k in picked], base)),
+            fs=as_sampling_rate(record.fs),
             channels=tuple(names[k] for k in picked),
             units=tuple(str(unit) for unit in record.units),
+        )
+
+
+def _single(values: npt.NDArray[Any], names: list[str], where: Path) -> npt.NDArray[np.float32]:
+    """Signals as float32; missing values are NaN, but nothing may become infinite."""
+    with np.errstate(over="ignore"):
+        out = values.astype(np.float32)
+    if np.isinf(out).any():
+        name = names[int(np.flatnonzero(np.isinf(out).any(axis=1))[0])]
+        raise DamagedFileError(f"{where}: the gain of signal {name!r} makes its values infinite")
+    return out
+
+
+def _check_fields(header: Any, where: Path) -> None:
+    """Check what a header says before wfdb acts on it: names of files and sizes of numbers."""
+    if len(header.file_name) != header.n_sig:
+        raise TruncatedFileError(
+            f"{where}: says {header.n_sig} signals but describes {len(header.file_name)}"
+        )
+    for k, name in enumerate(header.file_name):
+        _check_name(str(name), where)
+        gain, rate = header.adc_gain[k], header.fs
+        if not (np.isfinite(gain) and gain and np.isfinite(rate) and rate > 0):
+            raise DamagedFileError(f"{where}: signal {k} has gain {gain} and rate {rate}")
+        for field in ("baseline", "skew", "byte_offset", "samps_per_frame", "init_value"):
+            value = getattr(header, field)[k] or 0
+            low = -_LARGEST if field in ("baseline", "init_value") else 0
+            if not low <= value < _LARGEST:
+                raise DamagedFileError(f"{where}: signal {k} has {field} {value}")
+        if header.samps_per_frame[k] == 0:
+            raise DamagedFileError(f"{where}: signal {k} has no samples a frame")
+
+
+def _check_name(name: str, where: Path) -> None:
+    if not _FILE_NAME.fullmatch(name):
+        raise DamagedFileError(
+            f"{where}: names the file {name[:60]!r}; a record lies in one folder, so it is not read"
         )
 
 
@@ -159,6 +213,8 @@ def _signal_names(header: Any, where: Path) -> list[str]:
     names = list(header.sig_name or [])
     if not names or not header.n_sig:
         raise ForeignFileError(f"{where}: describes no signals")
+    if len(names) > MOST_CHANNELS:
+        raise FileError(f"{where}: describes {len(names)} signals, more than any record has")
     nameless = [k for k, name in enumerate(names) if name is None]
     if not nameless:
         return [str(name) for name in names]
@@ -184,8 +240,12 @@ def _read_plain(
         return None
     gains = np.array([float(s["gain"]) for s in signals])
     fs, points = float(record[2]), int(record[3])
-    if not (fs and points and gains.all()):
+    if not (0 < fs < _LARGEST and points and gains.all()):
         return None
+    zeros = np.array([int(s["baseline"] or s["zero"]) for s in signals])
+    if np.abs(zeros).max() > _LARGEST:
+        raise DamagedFileError(f"{header_file}: has a baseline of {max(zeros, key=abs)}")
+    _check_name(signals[0]["file"], header_file)
     names = [s["name"] for s in signals]
     picked = _picked(channels, names, header_file)
     file = header_file.with_name(signals[0]["file"])
@@ -196,8 +256,9 @@ def _read_plain(
         found = d.sum(axis=1, dtype=np.int64)
         for k, total in zip(picked, found.tolist(), strict=True):
             _check_sum(names[k], int(signals[k]["checksum"]), total, header_file.with_suffix(""))
-    zeros = np.array([int(s["baseline"] or s["zero"]) for s in signals])
-    physical = ((d - zeros[picked, None]) / gains[picked, None]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        scaled = (d - zeros[picked, None]) / gains[picked, None]
+    physical = _single(scaled, [names[k] for k in picked], header_file)
     physical[d == -32768] = np.nan  # how the format writes a missing value
     return WfdbRecord(
         signals=physical,
@@ -215,9 +276,13 @@ def _check_sum(name: str, said: int, found: int, where: Path) -> None:
         )
 
 
-def _check_size(file: Path, header: Path, expected: int, points: int) -> None:
+def _check_there(file: Path, header: Path) -> None:
     if not file.is_file():
         raise DataNotFoundError(f"{file}: no such file, but {header.name} names it")
+
+
+def _check_size(file: Path, header: Path, expected: int, points: int) -> None:
+    _check_there(file, header)
     size = file.stat().st_size
     if size < expected or size > expected + 3:  # a writer may pad to a full word, never more
         raise TruncatedFileError(
@@ -227,7 +292,7 @@ def _check_size(file: Path, header: Path, expected: int, points: int) -> None:
 
 
 def _picked(channels: Sequence[str] | None, names: list[str], where: Path) -> list[int]:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = repeated(names)
     if channels is None:
         if twice:
             raise FileError(f"{where}: signals {listed(twice)} are there more than once")
@@ -242,25 +307,43 @@ def _picked(channels: Sequence[str] | None, names: list[str], where: Path) -> li
 
 def _check_sizes(header: Any, where: Path) -> None:
     """Compare the size of each signal file with what the header says."""
-    if not header.sig_len:
-        return
     values: dict[str, Fraction] = {}
+    offsets: dict[str, int] = {}
+    formats: dict[str, set[str]] = {}
     for name, fmt, spf, offset in zip(
         header.file_name, header.fmt, header.samps_per_frame, header.byte_offset, strict=True
     ):
-        if str(fmt) not in _BYTES or offset:
-            return
-        values[name] = values.get(name, Fraction(0)) + _BYTES[str(fmt)] * (spf or 1)
+        if fmt not in _BYTES and fmt not in _FLAC:
+            raise FileError(f"{where}: has signals of format {fmt}, which is not read")
+        values[name] = values.get(name, Fraction(0)) + _BYTES.get(fmt, Fraction(4)) * (spf or 1)
+        offsets.setdefault(name, offset or 0)
+        formats.setdefault(name, set()).add(fmt)
+    points, skew = header.sig_len or 0, max(s or 0 for s in header.skew)
     for name, per_frame in values.items():
-        expected = ceil(per_frame * header.sig_len)
-        _check_size(where.with_name(name), where, expected, header.sig_len)
+        file = where.with_name(name)
+        expected = ceil(per_frame * points) + offsets[name]
+        if formats[name] & set(_FLAC):
+            _check_there(file, where)
+            check_expansion(file, expected, file.stat().st_size)
+        elif points:
+            _check_size(file, where, expected, points)
+        else:
+            _check_there(file, where)
+        if skew > (points or file.stat().st_size):
+            raise DamagedFileError(f"{where}: has a skew of {skew} points, more than there are")
 
 
 def _records_of(folder: Path) -> list[Path]:
     listing = folder / "RECORDS"
     if listing.is_file():
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
-        names = [folder / line.strip() for line in lines if line.strip()]
+        listed_names = [line.strip() for line in lines if line.strip()]
+        for name in listed_names:
+            check_inside(name, listing)
+        twice = repeated(listed_names)
+        if twice:
+            raise DamagedFileError(f"{listing}: names {listed(twice)} more than once")
+        names = [folder / name for name in listed_names]
     else:
         names = [file.with_suffix("") for file in sorted(folder.rglob("*.hea"))]
     if not names:
