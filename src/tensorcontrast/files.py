@@ -1,13 +1,14 @@
-"""Writing files in one piece: whole and on disk, or not at all."""
+"""Writing files in one piece: whole and on disk, or not at all; and by one at a time."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tensorcontrast.errors import FileError
 
@@ -44,6 +45,73 @@ def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
     if sync:
         _sync_folder(path.parent)
+
+
+@contextmanager
+def one_at_a_time(path: Path, *, poll: float = 0.1) -> Iterator[bool]:
+    """Let one thread of one process at a time work on ``path``; others wait for it.
+
+    A file ``<name>.lock`` beside it is held while the work lasts. The system lets go of it when a
+    process dies, so nothing waits for ever. Where the file system has no locks the work goes on
+    without, and False is given.
+    """
+    file = path.with_name(path.name + ".lock")
+    handle = None
+    while handle is None:
+        try:
+            opened = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written: {error}") from error
+        try:
+            held = _try_lock(opened)
+            # The one before removes the file: a lock on a file that is gone holds nobody off.
+            if held and not _is_still(file, opened):
+                held = False
+        except BaseException:
+            os.close(opened)
+            raise
+        if held or held is None:
+            handle = opened
+        else:
+            os.close(opened)
+            time.sleep(poll)
+    try:
+        yield held is True
+    finally:
+        if os.name == "posix":
+            file.unlink(missing_ok=True)  # before the lock is let go
+        os.close(handle)
+        if os.name != "posix":
+            try:
+                file.unlink(missing_ok=True)
+            except OSError:  # another has it open
+                pass
+
+
+def _try_lock(handle: int) -> bool | None:
+    """Lock an open file: True if held, False if another holds it, None if there are no locks."""
+    try:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            windows: Any = msvcrt
+            windows.locking(handle, windows.LK_NBLCK, 1)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_still(file: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(file), os.fstat(handle))
+    except OSError:
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

@@ -243,12 +243,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     CPD(random_state=0, rank=2)
     """
     path = Path(path)
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise DataNotFoundError(f"no model file at {path}") from None
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
+    raw = _content(path)
     header, start = _header(path, raw)
     try:
         arrays = _arrays(header["arrays"], raw, start)
@@ -263,6 +258,22 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise DamagedFileError(
             f"{path} has a right checksum but its header does not describe a model: {error!r}"
         ) from error
+
+
+def _content(path: Path) -> bytes:
+    """Bytes of a file; of a file of another kind the first ones only."""
+    try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise FileError(f"{path} cannot be read: it is no file")  # a pipe waits for ever
+        with path.open("rb") as file:
+            start = file.read(_PREFIX.size)
+            return start + (file.read() if start[: len(MAGIC)] == MAGIC else b"")
+    except FileNotFoundError:
+        raise DataNotFoundError(f"no model file at {path}") from None
+    except MemoryError as error:
+        raise FileError(f"{path}: too large for the memory of this machine") from error
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _header(path: Path, raw: bytes) -> tuple[dict[str, Any], int]:
@@ -305,6 +316,7 @@ def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Ar
     """Arrays of the table, each in memory of its own, sizes checked before they are taken."""
     end = len(raw) - _DIGEST
     out: dict[str, Array] = {}
+    taken = 0
     for entry in table:
         shape, offset = tuple(entry["shape"]), start + entry["offset"]
         if entry["dtype"] not in _DTYPES or any(type(d) is not int or d < 0 for d in shape):
@@ -313,6 +325,9 @@ def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Ar
         count = math.prod(shape)
         if type(entry["offset"]) is not int or not start <= offset <= end - count * dtype.itemsize:
             raise DamagedFileError(f"array {entry['name']!r} lies outside the file")
+        taken += count * dtype.itemsize
+        if taken > len(raw):  # the same bytes a thousand times would take a thousand times as much
+            raise DamagedFileError("the arrays together are larger than the file")
         flat = np.frombuffer(raw, dtype, count, offset)
         out[entry["name"]] = flat.reshape(shape).astype(dtype.newbyteorder("="))
     return out

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import threading
 import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
 from tensorcontrast.errors import DamagedFileError, DataNotFoundError, FileError, TruncatedFileError
-from tensorcontrast.readers._files import optional
+from tensorcontrast.files import atomic_write, one_at_a_time
+from tensorcontrast.readers._files import check_inside, expands_too_much, optional
 
 __all__ = ["ResumableDownloader", "extract_verified", "fetch", "read_sums", "sha256_of"]
 
@@ -169,19 +171,39 @@ def fetch(
     downloader : ResumableDownloader, optional
         Other than the usual one.
     """
+    if _is_there(target, sha256):  # also in a cache that cannot be written to
+        return target
     pooch = optional("pooch")
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel("WARNING")  # the progress bar says enough
-    part = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{target}: cannot be downloaded, as its folder cannot be made ({error}); name another "
+            "one by data_home= or the environment variable TENSORCONTRAST_HOME"
+        ) from error
+    with one_at_a_time(target) as alone, _quiet(pooch.get_logger()):
+        part = target.with_name(target.name + (".part" if alone else f".{os.getpid()}.part"))
+        if not _is_there(target, sha256):  # another may have brought it in the meantime
+            _retrieve(
+                pooch,
+                url,
+                target,
+                sha256,
+                downloader or ResumableDownloader(part, progress=progress),
+            )
+    return target
+
+
+def _retrieve(
+    pooch: Any, url: str, target: Path, sha256: str | None, downloader: ResumableDownloader
+) -> None:
+    try:
         pooch.retrieve(
             url,
             known_hash=None if sha256 is None else f"sha256:{sha256}",
             fname=target.name,
             path=target.parent,
-            downloader=downloader or ResumableDownloader(part, progress=progress),
+            downloader=downloader,
         )
     except (FileError, DataNotFoundError):
         raise
@@ -192,9 +214,36 @@ def fetch(
         ) from error
     except OSError as error:
         raise FileError(f"{target}: cannot be downloaded from {url}: {error}") from error
+
+
+def _is_there(target: Path, sha256: str | None) -> bool:
+    try:
+        return target.is_file() and (sha256 is None or sha256_of(target) == sha256)
+    except OSError:
+        return False
+
+
+_QUIET = threading.Lock()
+_quiet_count = 0
+_loud_level = 0
+
+
+@contextmanager
+def _quiet(logger: Any) -> Iterator[None]:
+    """Keep pooch's log to warnings, as the progress bar says enough; threads may nest."""
+    global _quiet_count, _loud_level
+    with _QUIET:
+        if not _quiet_count:
+            _loud_level = logger.level
+            logger.setLevel("WARNING")
+        _quiet_count += 1
+    try:
+        yield
     finally:
-        logger.setLevel(level)
-    return target
+        with _QUIET:
+            _quiet_count -= 1
+            if not _quiet_count:
+                logger.setLevel(_loud_level)
 
 
 def read_sums(path: Path) -> dict[str, str]:
@@ -229,22 +278,35 @@ def extract_verified(
         for name in names:
             if name not in sums:
                 raise DamagedFileError(f"{archive}: there is no known checksum of {name}")
+            check_inside(name, archive)
             target = folder / name
             if target.is_file() and sha256_of(target) == sums[name]:
                 continue
             member = members.get(top + name) or members.get(name)
             if member is None:
                 raise DamagedFileError(f"{archive}: has no {name}")
-            try:
-                data = opened.read(member)
-            except (zipfile.BadZipFile, EOFError, RuntimeError, OSError) as error:
-                raise DamagedFileError(f"{archive} member {name}: {error}") from error
-            if hashlib.sha256(data).hexdigest() != sums[name]:
-                raise DamagedFileError(f"{archive} member {name}: does not have its checksum")
+            if expands_too_much(member.file_size, member.compress_size):
+                raise DamagedFileError(
+                    f"{archive} member {name}: claims {member.file_size} bytes out of "
+                    f"{member.compress_size}"
+                )
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(target.name + ".part")
-            part.write_bytes(data)
-            os.replace(part, target)
+            with atomic_write(target, sync=False) as stream:
+                if _copy(opened, member, stream, f"{archive} member {name}") != sums[name]:
+                    raise DamagedFileError(f"{archive} member {name}: does not have its checksum")
+
+
+def _copy(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: IO[bytes], where: str) -> str:
+    """Unpack a member piece by piece; return its SHA-256."""
+    digest = hashlib.sha256()
+    try:
+        with opened.open(member) as source:
+            while chunk := source.read(1 << 20):
+                digest.update(chunk)
+                to.write(chunk)
+    except (zipfile.BadZipFile, EOFError, RuntimeError, OSError) as error:
+        raise DamagedFileError(f"{where}: {error}") from error
+    return digest.hexdigest()
 
 
 def _total(content_range: str | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
-from tensorcontrast.readers._files import existing, file_errors
+from tensorcontrast.readers._files import check_expansion, existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.recordings import Recordings
 
@@ -32,6 +33,9 @@ _CHANNELS = tuple(
 _UNITS = ("g",) * 3 + ("rad/s",) * 3 + ("g",) * 3
 _WINDOW = 128
 _MARK = "activity_labels.txt"
+
+# Filters of warnings belong to the process: two threads that set and reset them would mix them up.
+_FILTERS = threading.Lock()
 
 Reader = Callable[[str], bytes]
 
@@ -165,6 +169,8 @@ def _zip_reader(archive: zipfile.ZipFile, source: Path) -> Reader:
 
 
 def _member(archive: zipfile.ZipFile, name: str, source: Path) -> bytes:
+    size = archive.getinfo(name).file_size
+    check_expansion(f"{source} member {name}", size, source.stat().st_size)
     try:
         return archive.read(name)
     except Exception as error:
@@ -215,7 +221,7 @@ def _table(text: bytes, width: int, where: str) -> npt.NDArray[np.float64]:
     """Numbers of a text table with ``width`` columns; a bad line is named."""
     rows = text.count(b"\n") + (0 if text.endswith(b"\n") or not text else 1)
     try:
-        with warnings.catch_warnings():
+        with _FILTERS, warnings.catch_warnings():
             warnings.simplefilter("error")
             values = np.fromstring(text.decode("ascii"), sep=" ")
     except (ValueError, DeprecationWarning, UnicodeDecodeError):

@@ -20,7 +20,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     InvalidInputError,
 )
-from tensorcontrast.readers._files import existing, file_errors
+from tensorcontrast.readers._files import check_inside, existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.readers.wfdb_records import read_record
 from tensorcontrast.recordings import Recordings
@@ -172,6 +172,8 @@ def _from_folder(
         if not kept:
             raise FileError(f"{database}: no record is left with this choice of target and folds")
         column = "filename_lr" if rate == 100 else "filename_hr"
+        for row, _ in kept:
+            check_inside(row[column], database)
         first = read_record(folder / kept[0][0][column], channels=channels)
         X = np.empty((len(kept), len(first.channels), _POINTS * rate), dtype=np.float32)
         for k, (row, _) in enumerate(kept):

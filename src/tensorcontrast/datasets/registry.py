@@ -190,16 +190,22 @@ def info(name: str | None = None) -> tuple[DatasetInfo, ...]:
 
 def data_home(folder: str | Path | None = None) -> Path:
     """Folder of downloaded data; it need not exist yet."""
-    if folder is not None:
-        return Path(folder).expanduser()
-    if os.environ.get("TENSORCONTRAST_HOME"):
-        return Path(os.environ["TENSORCONTRAST_HOME"]).expanduser()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
-    elif sys.platform == "darwin":
-        base = Path("~/Library/Caches").expanduser()
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    try:
+        if folder is not None:
+            return Path(folder).expanduser()
+        if os.environ.get("TENSORCONTRAST_HOME"):
+            return Path(os.environ["TENSORCONTRAST_HOME"]).expanduser()
+        if sys.platform == "win32":
+            base = Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser()
+        elif sys.platform == "darwin":
+            base = Path("~/Library/Caches").expanduser()
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError as error:  # a user without a home folder, as in some containers
+        raise DataNotFoundError(
+            f"there is no folder for data ({error}); name one by data_home= or the environment "
+            "variable TENSORCONTRAST_HOME"
+        ) from error
     return base / "tensorcontrast"
 
 
@@ -207,7 +213,11 @@ def folders(name: str, home: str | Path | None = None) -> list[Path]:
     """Folders in which the files of a dataset are looked for, in order."""
     shared = os.environ.get("TENSORCONTRAST_DATA")
     bases = [] if home is not None or not shared else [Path(shared).expanduser()]
-    bases.append(data_home(home))
+    try:
+        bases.append(data_home(home))
+    except DataNotFoundError:
+        if not bases:
+            raise
     return [folder for base in bases for folder in (base, base / name)]
 
 
@@ -220,8 +230,11 @@ def find_data(
     """
     for folder in folders(name, home):
         for place in only if only is not None else DATASETS[name].place:
-            if (folder / place).exists():
-                return folder / place
+            try:
+                if (folder / place).exists():
+                    return folder / place
+            except OSError:  # a folder that may not be looked into
+                continue
     return None
 
 

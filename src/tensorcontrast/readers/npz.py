@@ -89,6 +89,7 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
 
 
 def _write_zip(stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], compress: bool) -> None:
+    npy: Any = np.lib.format
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(stream, "w", method) as archive:
         for key, array in arrays.items():
@@ -96,7 +97,7 @@ def _write_zip(stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], compre
             info = zipfile.ZipInfo(f"{key}.npy")
             info.compress_type = method
             with archive.open(info, "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+                npy.write_array(member, array, allow_pickle=False)
 
 
 def _digest(array: npt.NDArray[Any]) -> str:
@@ -229,5 +230,5 @@ def _verify(arrays: dict[str, npt.NDArray[Any]], path: Path) -> None:
     for key, array in arrays.items():
         if _digest(array) != sums[key]:
             raise DamagedFileError(
-                f"{path} member '{key}.npy': does not agree with its checksum; copy or save it again"
+                f"{path} member '{key}.npy': does not agree with its checksum; copy it again"
             )
