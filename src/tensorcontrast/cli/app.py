@@ -1,0 +1,166 @@
+"""The command ``tensorcontrast``: its commands, and what happens when it is called wrongly."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+import typer.core
+from rich.console import Console
+from rich.text import Text
+
+from tensorcontrast.cli.components import components
+from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
+from tensorcontrast.cli.evaluate import evaluate
+from tensorcontrast.cli.failures import EXIT_CODES, Code
+from tensorcontrast.cli.fit import fit
+from tensorcontrast.cli.options import bare_flags, command, paragraphs
+from tensorcontrast.cli.transform import transform
+from tensorcontrast.report.text import plain
+
+__all__ = ["app", "main"]
+
+#: Base of all errors of a wrong call, in whichever place this version of typer has it.
+_CallError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+class Group(typer.core.TyperGroup):
+    """Commands whose wrong calls end in one line like all other errors."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        return bare_flags(super().get_params(ctx))
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line; ends the process unless ``standalone_mode`` is false."""
+        try:
+            code = super().main(
+                args,
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+        except _CallError as error:
+            code = _tell(error)
+        except typer.Abort:
+            code = Code.INTERRUPTED
+        if standalone_mode:
+            sys.exit(int(code or 0))
+        return code
+
+
+def _tell(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        Console(stderr=True).print(context.get_help() if context is not None else "", end="")
+        return Code.USAGE
+    path = context.command_path if context is not None else "tensorcontrast"
+    console = Console(stderr=True, highlight=False)
+    message = plain(error.format_message().rstrip("."))
+    text = Text.assemble(("error: ", "bold red"), f"{message}; {path} --help tells how")
+    console.print(text, soft_wrap=not console.is_terminal)
+    return Code.USAGE
+
+
+app = typer.Typer(
+    name="tensorcontrast",
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tensorcontrast import __version__
+
+        typer.echo(f"tensorcontrast {__version__}")
+        raise typer.Exit()
+
+
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Features of multichannel time series, learned without labels.
+
+    Fit a model, turn recordings into features, evaluate them with few labels; reproduce the
+    paper's tables and figures.
+    """
+
+
+app.callback(help=paragraphs(_program.__doc__ or ""))(_program)
+
+
+command(
+    app,
+    "fit",
+    "tensorcontrast fit watch -o model.tcm",
+    "tensorcontrast fit night.edf --window 30 --channels 'EEG Fpz-Cz,EEG Pz-Oz' -o model.tcm",
+    "tensorcontrast fit windows.csv --fs 50 --rank 16 -m atd -o model.tcm",
+)(fit)
+command(
+    app,
+    "transform",
+    "tensorcontrast transform model.tcm watch -o features.csv",
+    "tensorcontrast transform model.tcm night.edf --step 15 -o features.parquet",
+)(transform)
+command(
+    app,
+    "evaluate",
+    "tensorcontrast evaluate model.tcm watch --budgets 10,30,100%",
+    "tensorcontrast evaluate model.tcm windows.csv --fs 50 --labels activity --groups person",
+)(evaluate)
+command(
+    app,
+    "components",
+    "tensorcontrast components model.tcm -o components.png",
+    "tensorcontrast components model.tcm --data watch -n 10",
+)(components)
+
+datasets = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="List, describe and fetch public datasets.",
+)
+app.add_typer(datasets, name="datasets")
+command(datasets, "list", "tensorcontrast datasets list --json", label="datasets list")(
+    list_datasets
+)
+command(datasets, "info", "tensorcontrast datasets info har", label="datasets info")(about_dataset)
+command(
+    datasets,
+    "fetch",
+    "tensorcontrast datasets fetch har",
+    "tensorcontrast datasets fetch sleep-edf --subjects 0,1",
+    label="datasets fetch",
+)(fetch_dataset)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    sys.exit(int(Code.TERMINATED))  # so that nothing half-written remains
+
+
+def main() -> None:
+    """Run the command line."""
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, _terminated)
+    app(prog_name="tensorcontrast")

@@ -1,0 +1,248 @@
+"""``tensorcontrast evaluate``: how well a model's features tell the classes apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tensorcontrast.cli import data as recordings
+from tensorcontrast.cli import model as models
+from tensorcontrast.cli.failures import UsageFailure
+from tensorcontrast.cli.session import Session, listing, safe
+from tensorcontrast.cli.transform import features_of
+from tensorcontrast.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorcontrast.cli.probe import Score
+    from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.recordings import Recordings
+
+Array = NDArray[Any]
+PROBE = "Probe"
+
+
+def evaluate(
+    session: Session,
+    model: models.Model,
+    data: recordings.Data,
+    budgets: Annotated[
+        str,
+        typer.Option(
+            "--budgets",
+            "-b",
+            metavar="N,P%",
+            help="Labels for training: numbers or shares.",
+            rich_help_panel=PROBE,
+        ),
+    ] = "30,60,100%",
+    folds: Annotated[
+        int,
+        typer.Option(
+            "--folds", metavar="N", min=2, help="Parts, by subject.", rich_help_panel=PROBE
+        ),
+    ] = 5,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", "-s", metavar="N", min=0, help="Seed.", rich_help_panel=PROBE),
+    ] = 0,
+    ungrouped: Annotated[
+        bool,
+        typer.Option(
+            "--ungrouped",
+            help="Split window by window: too good where windows share a subject.",
+            rich_help_panel=PROBE,
+        ),
+    ] = False,
+    reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+) -> None:
+    """Cross-validate a logistic classifier on a model's features, subject by subject.
+
+    Each subject is tested once, by a classifier that saw labels of other subjects only. DATA
+    needs labels and subjects (--labels, --groups).
+    """
+    from tensorcontrast.cli.probe import cross_validate
+
+    amounts = parse_budgets(budgets)
+    fitted = models.load(model)
+    rec = recordings.read(session, data, reading, model=fitted)
+    y, groups = _labels(rec, data), _groups(rec, data, ungrouped)
+    n_folds = _folds(session, folds, groups[y >= 0])
+    known = _known(session, fitted, rec)
+    _rare(session, rec, y, groups)
+    features = features_of(session, fitted, rec)
+    labelled = y >= 0
+    with session.progress("probing") as update:
+        scores, predictions = cross_validate(
+            features[labelled],
+            y[labelled],
+            groups[labelled],
+            amounts,
+            n_folds=n_folds,
+            seed=seed,
+            progress=lambda done, total: update(done=done, total=total),
+        )
+    for score in scores:
+        for reason in score.skipped[:1]:
+            session.warn(f"budget {score.budget}: {len(score.skipped)} folds left out; {reason}")
+    if not any(score.accuracy for score in scores):
+        raise InvalidInputError(
+            f"no fold of {data} could be scored: {scores[0].skipped[0]}; label more subjects"
+        )
+    counts = np.bincount(y[labelled])
+    recall = {
+        _class(rec, c): float((predictions[y[labelled] == c] == c).mean())
+        for c in np.flatnonzero(counts)
+    }
+    unit = "windows" if ungrouped else "subjects"
+    _tell(session, scores, counts, recall, known, n_folds, unit, str(model), rec, groups[labelled])
+
+
+def parse_budgets(text: str) -> list[int | str]:
+    """Label budgets such as ``30,60,100%``."""
+    out: list[int | str] = []
+    for part in (p.strip() for p in text.split(",")):
+        try:
+            share = float(part.removesuffix("%"))
+        except ValueError:
+            share = -1.0
+        good = 0 < share <= 100 if part.endswith("%") else share >= 1 and share == int(share)
+        if not good:
+            raise UsageFailure(
+                f"--budgets {text!r}: {part!r} is neither a number of labels nor a share; write "
+                "30,60,100%"
+            )
+        out.append(part if part.endswith("%") else int(share))
+    return out
+
+
+def _labels(rec: Recordings, data: str) -> NDArray[np.int64]:
+    if rec.y is None or not (rec.y >= 0).any():
+        has = ", ".join(rec.columns) or "none"
+        raise InvalidInputError(
+            f"{data} has no labels, without which nothing can be scored; name their column with "
+            f"--labels (columns: {has})"
+        )
+    there = np.unique(rec.y[rec.y >= 0])
+    if len(there) < 2:
+        raise InvalidInputError(
+            f"every label of {data} is {_class(rec, int(there[0]))!r}; two classes are needed"
+        )
+    return rec.y
+
+
+def _groups(rec: Recordings, data: str, ungrouped: bool) -> Array:
+    if ungrouped:
+        return np.arange(len(rec))
+    if rec.groups is None:
+        has = ", ".join(rec.columns) or "none"
+        raise InvalidInputError(
+            f"{data} does not say whose the windows are, so that one subject could be in train "
+            f"and test; name the column with --groups (columns: {has}), or pass --ungrouped"
+        )
+    return rec.groups
+
+
+def _folds(session: Session, wanted: int, groups: Array) -> int:
+    subjects = len(np.unique(groups))
+    if subjects < 2:
+        raise InvalidInputError(
+            "all labels are of one subject, so that none is left to test on; add recordings of "
+            "others, or pass --ungrouped for a split window by window"
+        )
+    if subjects < wanted:
+        session.note(f"{subjects} subjects: {subjects} folds of one subject each")
+    return min(wanted, subjects)
+
+
+def _known(session: Session, model: ContrastiveFeatures, rec: Recordings) -> float | None:
+    """Share of the windows that the model was fitted on; None where it does not tell."""
+    from tensorcontrast.cli.fingerprint import known_share
+
+    kept = (getattr(model, "fitted_on_", None) or {}).get("sketch")
+    if kept is None:
+        session.detail("the model does not say what it was fitted on")
+        return None
+    share = known_share(rec.X, kept)
+    if share > 0:
+        session.warn(
+            f"the model was fitted on {share:.0%} of these windows (without their labels); for "
+            "honest numbers evaluate on subjects that it has not seen"
+        )
+    return share
+
+
+def _rare(session: Session, rec: Recordings, y: Array, groups: Array) -> None:
+    """Warn of classes that one subject alone has: no other can teach them."""
+    alone = [
+        _class(rec, int(c)) for c in np.unique(y[y >= 0]) if len(np.unique(groups[y == c])) == 1
+    ]
+    if alone:
+        session.warn(
+            f"only one subject has {', '.join(repr(name) for name in alone)}: where it is tested, "
+            "train lacks the class, and it cannot be predicted"
+        )
+
+
+def _class(rec: Recordings, c: int) -> str:
+    return str(c) if rec.classes is None else rec.classes[c]
+
+
+def _tell(
+    session: Session,
+    scores: list[Score],
+    counts: Array,
+    recall: dict[str, float],
+    known: float | None,
+    n_folds: int,
+    unit: str,
+    model: str,
+    rec: Recordings,
+    groups: Array,
+) -> None:
+    measures = ("accuracy", "balanced_accuracy", "macro_f1")
+    majority = float(counts.max() / counts.sum())
+    rows = []
+    table = listing(
+        "labels", "accuracy", "balanced", "macro F1", numbers=("accuracy", "balanced", "macro F1")
+    )
+    for score in scores:
+        row: dict[str, Any] = {"budget": score.budget, "folds": len(score.accuracy)}
+        cells = []
+        for measure in measures:
+            mean, sd = score.mean_sd(measure)
+            row |= {measure: mean, f"{measure}_sd": sd}
+            cells.append("—" if mean != mean else f"{mean:.3f}" + f" ± {sd:.3f}" * (sd == sd))
+        row["n_labels"] = score.n_labels
+        rows.append(row)
+        table.add_row("all" if score.budget == "100%" else str(score.budget), *cells)
+    best = max(recall.values())
+    recalls = listing("class", "windows", "recall", "", numbers=("windows", "recall"))
+    for (name, value), count in zip(recall.items(), counts[counts > 0], strict=True):
+        bar = "▇" * round(20 * value) if best > 0 else ""
+        recalls.add_row(safe(name, 40), f"{count:,}", f"{value:.3f}", bar, style="")
+    n_subjects = len(np.unique(groups))
+    session.result(
+        {
+            "model": model,
+            "data": rec.name,
+            "samples": int(counts.sum()),
+            "subjects": n_subjects if unit == "subjects" else None,
+            "classes": list(recall),
+            "split": unit,
+            "folds": n_folds,
+            "majority": majority,
+            "scores": rows,
+            "recall": recall,
+            "fitted_on_share": known,
+            "seconds": round(session.seconds, 3),
+        },
+        f"{counts.sum():,} windows, {len(recall)} classes, {n_subjects:,} {unit}; mean ± sd over "
+        f"{n_folds} folds by {unit.removesuffix('s')}",
+        table,
+        f"always the largest class: {majority:.3f}\n",
+        f"by class, labels {'all' if scores[-1].budget == '100%' else scores[-1].budget}:",
+        recalls,
+    )

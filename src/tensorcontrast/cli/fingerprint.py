@@ -1,0 +1,44 @@
+"""Telling recordings again: hashes of windows, kept with a model in bounded size."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["known_share", "sketch"]
+
+#: Most hashes that are kept: the smallest ones, a random choice of windows.
+KEPT = 2048
+
+
+def _hashes(X: NDArray[Any]) -> NDArray[np.int64]:
+    """Sorted hashes of distinct windows."""
+    found = {
+        int.from_bytes(hashlib.blake2b(window, digest_size=8).digest(), "little", signed=True)
+        for window in np.ascontiguousarray(X, dtype="<f4")
+    }
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def sketch(X: NDArray[Any]) -> NDArray[np.int64]:
+    """Smallest hashes of the windows X [n, channel, time]."""
+    return _hashes(X)[:KEPT]
+
+
+def known_share(X: NDArray[Any], kept: NDArray[np.int64]) -> float:
+    """Share of the windows X that were among those of a sketch, as far as it reaches.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 2, 8))
+    >>> known_share(X[20:], sketch(X[:30])), known_share(rng.normal(size=(5, 2, 8)), sketch(X))
+    (0.5, 0.0)
+    """
+    found = _hashes(X)
+    if len(kept) >= KEPT:  # beyond its largest hash a full sketch says nothing
+        found = found[found <= kept[-1]]
+    return float(np.isin(found, kept).mean()) if len(found) else 0.0
