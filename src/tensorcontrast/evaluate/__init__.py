@@ -1,19 +1,51 @@
-"""Evaluation: splits without shared subjects, label budgets and a linear probe."""
+"""Evaluation: splits without shared subjects, label budgets, a linear probe, benchmark runs."""
 
-from tensorcontrast.evaluate.protocol import (
-    ProbeResult,
-    Split,
-    atd_har_split,
-    label_budget,
-    linear_probe,
-    subject_split,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorcontrast.evaluate.config import BenchConfig, load_config
+    from tensorcontrast.evaluate.presets import preset
+    from tensorcontrast.evaluate.protocol import (
+        ProbeResult,
+        Split,
+        atd_har_split,
+        label_budget,
+        linear_probe,
+        official_split,
+        subject_split,
+    )
+    from tensorcontrast.evaluate.run import Run
 
 __all__ = [
+    "BenchConfig",
     "ProbeResult",
+    "Run",
     "Split",
     "atd_har_split",
     "label_budget",
     "linear_probe",
+    "load_config",
+    "official_split",
+    "preset",
     "subject_split",
 ]
+
+# Imported on first use: help and completion of the command line need none of them.
+_MODULES = {
+    "BenchConfig": "config",
+    "Run": "run",
+    "load_config": "config",
+    "preset": "presets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'protocol')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

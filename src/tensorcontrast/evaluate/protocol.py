@@ -12,7 +12,15 @@ import numpy.typing as npt
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.recordings import Recordings
 
-__all__ = ["ProbeResult", "Split", "atd_har_split", "label_budget", "linear_probe", "subject_split"]
+__all__ = [
+    "ProbeResult",
+    "Split",
+    "atd_har_split",
+    "label_budget",
+    "linear_probe",
+    "official_split",
+    "subject_split",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -128,6 +136,48 @@ def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -
     order = np.random.default_rng(seed).permutation(tested)
     half = len(order) // 2
     return Split(unlabelled, np.sort(order[:half]), np.sort(order[half:]), name="ATD authors (HAR)")
+
+
+def official_split(
+    recordings: Recordings, train: float = 5 / 9, seed: int | np.random.Generator = 0
+) -> Split:
+    """Take the official training samples as unlabelled and divide the other subjects by a draw.
+
+    For UCI HAR that is 21 subjects without labels, 5 of the 9 others to train the probe on and 4
+    to test it. Other seeds draw other subjects; the unlabelled part is always the same, so that
+    one fit serves all draws.
+
+    Parameters
+    ----------
+    recordings : Recordings
+        With ``columns["split"]``, 0 for official training samples and 1 for the others, and with
+        groups, none of them in both.
+    train : float
+        Share of the other groups for training.
+    seed : int or Generator
+        Seed.
+    """
+    if "split" not in recordings.columns or recordings.groups is None:
+        raise InvalidInputError(
+            "the official split needs columns['split'] (0 training, 1 test) and groups; use "
+            "subject_split for recordings without"
+        )
+    official = np.asarray(recordings.columns["split"])
+    unlabelled, rest = np.flatnonzero(official == 0), np.flatnonzero(official == 1)
+    names = np.unique(recordings.groups[rest])
+    both = np.intersect1d(names, recordings.groups[unlabelled])
+    if not len(unlabelled) or len(names) < 2 or len(both):
+        raise InvalidInputError(
+            f"columns['split'] has {len(unlabelled)} training samples (0), {len(names)} groups of "
+            f"test samples (1) and {len(both)} groups in both; some training samples, two groups "
+            "or more of others and none in both are needed"
+        )
+    if not 0 < train < 1:
+        raise InvalidInputError(f"train={train} must lie between 0 and 1")
+    count = int(np.clip(round(train * len(names)), 1, len(names) - 1))
+    chosen = np.random.default_rng(seed).permutation(names)[:count]
+    inside = np.isin(recordings.groups[rest], chosen)
+    return Split(unlabelled, rest[inside], rest[~inside], name="official")
 
 
 def label_budget(

@@ -1,0 +1,145 @@
+"""Cells on disk: one JSON line each, added in one piece, by any number of processes.
+
+A line counts once its line end is there. What a killed process left behind it is dropped: readers
+skip it, and the next writer cuts it off. Writers hold a lock on the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tensorcontrast.errors import DamagedFileError, FileError, NewerFileError
+from tensorcontrast.files import atomic_write
+
+__all__ = ["FORMAT", "append", "read", "read_json", "write_json"]
+
+#: Version of the layout of run folders.
+FORMAT = 1
+
+
+def append(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Add records as lines: all of them or, where the disk is full, none."""
+    text = "".join(
+        json.dumps(_plain(record), sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+        for record in records
+    ).encode()
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error}") from error
+    try:
+        with _locked(handle):
+            end = _end_of_lines(handle)
+            os.ftruncate(handle, end)
+            os.lseek(handle, end, os.SEEK_SET)
+            try:
+                done = 0
+                while done < len(text):
+                    done += os.write(handle, text[done:])
+                os.fsync(handle)
+            except BaseException:
+                os.ftruncate(handle, end)
+                raise
+    except OSError as error:
+        raise FileError(
+            f"{path}: cannot be written: {error}; the cells before are kept, make room and run "
+            "again to go on"
+        ) from error
+    finally:
+        os.close(handle)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the records of all whole lines; none where there is no file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error}") from error
+    out = []
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if not isinstance(record, dict):
+            raise DamagedFileError(
+                f"{path} line {number}: is not a cell; delete the line and run again, which "
+                "computes that cell anew"
+            )
+        out.append(record)
+    return out
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a JSON file in one piece, with the version of the layout."""
+    text = json.dumps({"format": FORMAT, **_plain(data)}, indent=1, ensure_ascii=False)
+    with atomic_write(path) as stream:
+        stream.write(text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file of :func:`write_json`."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{path}: is not valid JSON ({error})") from None
+    if not isinstance(data, dict) or not isinstance(data.get("format"), int):
+        raise DamagedFileError(f"{path}: does not say its format")
+    if data.pop("format") > FORMAT:
+        raise NewerFileError(f"{path}: was written by a newer version; update tensorcontrast")
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON has: NaN and infinity become null, NumPy's numbers those of Python."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _end_of_lines(handle: int) -> int:
+    """Position after the last line end."""
+    end = os.lseek(handle, 0, os.SEEK_END)
+    while end > 0:
+        begin = max(0, end - 65536)
+        os.lseek(handle, begin, os.SEEK_SET)
+        at = os.read(handle, end - begin).rfind(b"\n")
+        if at >= 0:
+            return begin + at + 1
+        end = begin
+    return 0
+
+
+@contextmanager
+def _locked(handle: int) -> Iterator[None]:
+    """Hold the file for this process; the system lets go when the process dies."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # some network file systems have no locks
+        yield
+        return
+    try:
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)
