@@ -39,7 +39,7 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
-        _check_dims(estimator, X)
+        check_dims(estimator, X.shape)
     try:
         X = validate_data(
             estimator,
@@ -59,16 +59,17 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     if 0 in X.shape:
         raise InvalidInputError(f"{name}: X has shape {X.shape}: a mode of length 0 holds nothing")
     if not reset:
-        _check_dims(estimator, X)
+        check_dims(estimator, X.shape)
     check_finite(X, "X")
     check_range(X, "X")
     return X
 
 
-def _check_dims(estimator: Any, X: Array) -> None:
-    if X.shape[1:] != tuple(estimator.dims_):
+def check_dims(estimator: Any, shape: tuple[int, ...]) -> None:
+    """Raise where samples of this shape (n, I_1, …) are not those that were fitted."""
+    if tuple(shape[1:]) != tuple(estimator.dims_):
         raise InvalidInputError(
-            f"{type(estimator).__name__}: samples have dims {X.shape[1:]} but the model was fitted "
+            f"{type(estimator).__name__}: samples have dims {tuple(shape[1:])} but the model was fitted "
             f"on {tuple(estimator.dims_)}; make both with the same channels and spectrogram"
         )
 
@@ -84,35 +85,38 @@ def check_range(X: Array, name: str) -> None:
         )
 
 
-def check_finite(X: Array, name: str) -> None:
-    """Raise where X (n, …) holds NaN or infinity, naming the first place and the counts."""
+def check_finite(X: Array, name: str, first: int = 0) -> None:
+    """Raise where X (n, …) holds NaN or infinity, naming the first place and the counts.
+
+    ``first`` is the number of X's first sample where X is a block of more.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum(dtype=np.float64)):
             return
     bad = ~np.isfinite(X)
     if not bad.any():
         return
-    first = tuple(int(i) for i in np.argwhere(bad)[0])
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
     nans = int(np.isnan(X).sum())
-    samples = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1))
+    samples = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1)) + first
     raise InvalidInputError(
-        f"{name}{list(first)} is {X[first]}: {name} holds {nans} NaN and {int(bad.sum()) - nans} "
+        f"{name}{[place[0] + first, *place[1:]]} is {X[place]}: {name} holds {nans} NaN and {int(bad.sum()) - nans} "
         f"infinity in {len(samples)} of {len(X)} samples (first: {samples[:5].tolist()}); "
         "drop these samples or fill them in before fitting"
     )
 
 
-def check_view(view: Any, X: Array, dtype: np.dtype[Any]) -> Array:
-    """Check the augmented view of X: same shape, finite."""
+def check_view(view: Any, shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Array:
+    """Check the augmented view of X, which has this shape: the same, finite."""
     try:
         V = check_array(
             view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
         )
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"view: {error}") from error
-    if V.shape != X.shape:
+    if V.shape[1:] != tuple(shape[1:]) or shape[0] not in (None, len(V)):
         raise InvalidInputError(
-            f"view has shape {V.shape} but X has {X.shape}: the view must hold the same samples, "
+            f"view has shape {V.shape} but X has {tuple(shape)}: the view must hold the same samples, "
             "augmented, in the same order"
         )
     check_finite(V, "view")

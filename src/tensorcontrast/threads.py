@@ -8,12 +8,18 @@ counted: whoever leaves last sets them back, in whichever Python thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+import joblib
 import threadpoolctl
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: Multiplications in a matrix product from which more than one thread pays.
 WORTH_THREADS = 2**28
@@ -21,6 +27,7 @@ WORTH_THREADS = 2**28
 _lock = threading.Lock()
 _users: dict[str, int] = {}
 _limiters: dict[str, Any] = {}
+_before: dict[str, int] = {}
 
 
 @cache
@@ -41,6 +48,8 @@ def single(api: str) -> Iterator[None]:
     with _lock:
         _users[api] = _users.get(api, 0) + 1
         if _users[api] == 1:
+            if api == "blas":
+                _before[api] = _blas_threads()
             _limiters[api] = _controller().select(user_api=api).limit(limits=1)
     try:
         yield
@@ -51,6 +60,42 @@ def single(api: str) -> Iterator[None]:
                 _disown()
                 _limiters.pop(api).restore_original_limits()
                 _disown()
+
+
+def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """Results of the function in the order of the items, made by a thread a processor.
+
+    For work that NumPy does without holding Python's lock. A few results at most wait for the
+    caller, so that memory stays bounded.
+    """
+    workers = min(allowed(), len(items))
+    if workers < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for left in waiting:
+                left.cancel()
+
+
+def allowed() -> int:
+    """Threads that this process may use: those of its BLAS, outside of any limit set here."""
+    with _lock:
+        count = _before["blas"] if _users.get("blas") else _blas_threads()
+    return max(1, min(joblib.cpu_count(), count))
+
+
+def _blas_threads() -> int:
+    counts = [library["num_threads"] for library in _controller().select(user_api="blas").info()]
+    return max(counts, default=1)
 
 
 @contextmanager

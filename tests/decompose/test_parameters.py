@@ -34,6 +34,7 @@ WRONG = {
     "n_clusters": [0, 2.5],
     "center": ["yes", 3],
     "scale": [None],
+    "compress": ["all", 0, 1.5, -1],
     "dtype": ["float16", "int32", 3],
     "forgetting": [-0.1, 1.1, np.nan],
     "random_state": [-1, "a", 1.5],

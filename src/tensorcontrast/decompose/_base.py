@@ -17,9 +17,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks, threads
-from tensorcontrast.decompose import als, kernels, scaling, start
+from tensorcontrast.decompose import als, compress, kernels, scaling, source, start
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster
+from tensorcontrast.decompose.prepare import Preparation, prepare
 from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
@@ -67,6 +68,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "center": ["boolean"],
         "scale": ["boolean"],
+        "compress": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, 1, closed="right"),
+            list,
+            tuple,
+            None,
+        ],
         "dtype": [StrOptions({"float32", "float64"}), None],
         "forgetting": [Interval(Real, 0, 1, closed="both")],
         "random_state": ["random_state"],
@@ -75,6 +83,12 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     }
     #: Iterations without contrast before the contrast begins.
     warm_up: int = 0
+    #: Whether the method is about two views.
+    _needs_view: ClassVar[bool] = False
+    compress: Any
+    augment: Callable[[Array, np.random.Generator], Any] | None = None
+    fresh_views: bool = False
+    _bases: list[Array] | None
     feature_gram_: Array
     centers_: Array | None
     center_: Array
@@ -89,14 +103,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     ) -> als.Contrast:
         """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
         raise InvalidInputError(f"{type(self).__name__} has no contrast")
-
-    def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
-        """Return a view of X where the method needs one and the caller gave none."""
-        return None
-
-    def _fresh(self) -> bool:
-        """Whether views made by ``_augment`` are drawn anew each iteration."""
-        return False
 
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
         """Labels that take part in the fit; by default none do, whatever y is."""
@@ -129,17 +135,19 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         checks.check_parameters(self)
         with self._all_or_nothing():
-            X = checks.check_tensor(self, X, reset=True, min_samples=2)
-            known = self._labels_used(y, len(X))
+            data = self._source(X, reset=True, min_samples=2)
             rng = checks.generator(self.random_state)
-            self._learn_scaling(X)
-            self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
-            views = self._views(X, view, rng)
-            with threads.for_work(X.size * self.rank_):
+            with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
+                ready = self._prepare(data)
+                n = ready.n_samples
+                known = self._labels_used(y, n)
+                self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
+                views = ready.views(data, self._view_source(data, ready, view, rng))
+            with threads.for_work(n * int(np.prod(ready.dims)) * self.rank_):
                 fit = self._solve(views, known, rng)
                 self._finish(fit, views() if callable(views) else views)
             self._stream: als.Statistics | None = None
-            self.n_samples_seen_, self.n_batches_seen_ = len(X), 1
+            self.n_samples_seen_, self.n_batches_seen_ = n, 1
         if clipped:
             warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
         if fit.interrupted:
@@ -188,7 +196,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             try:
                 fit = self._run(
                     views,
-                    start.factors(self.init, self.dims_, self.rank_, first.X.dtype, rng),
+                    self._start(first.X.dtype, rng),
                     contrast,
                     rng,
                     **options,
@@ -272,11 +280,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     center=self.center,
                     scale=self.scale,
                 )
+                ready = self._ready(len(X))
             else:
-                self._learn_scaling(X)
-                self.n_batches_seen_ = 0
+                ready = self._prepare(source.ArraySource(X), whole=True)
+                self.n_samples_seen_ = self.n_batches_seen_ = 0
                 self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
-            drawn = self._views(X, view, rng)
+            self._bases = None
+            data = source.ArraySource(X)
+            drawn = ready.views(data, self._view_source(data, ready, view, rng))
             views = drawn() if callable(drawn) else drawn
             contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
             if begun:
@@ -287,7 +298,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
                 memory.centers = self.centers_
             else:
-                factors = start.factors(self.init, self.dims_, self.rank_, views.X.dtype, rng)
+                factors = self._start(views.X.dtype, rng)
             with threads.for_work(X.size * self.rank_):
                 factors, sums, terms = self._stream_step(
                     views, factors, contrast, memory, past, rng
@@ -332,7 +343,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Set the learned attributes, factors in normal form; gives the gauge and the order."""
         features, error = self._final_features(fit, views)
         norms = np.sqrt(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64))
-        self.factors_, gain, order = kernels.normal_form(fit.factors, norms)
+        whole = compress.expand_factors(fit.factors, self._bases)
+        self.factors_, gain, order = kernels.normal_form(whole, norms)
         # Components that have died away hold rounding only: they become zero.
         weights = np.abs(gain) * norms[order]
         dead = weights <= np.finfo(features.W.dtype).eps * weights.max()
@@ -379,30 +391,70 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     # ---------------------------------------------------------------- scaling and views
 
-    def _learn_scaling(self, X: Array) -> None:
-        self.center_, self.scale_ = scaling.learn(X, center=self.center, scale=self.scale)
-        self.dims_, self.n_samples_seen_ = X.shape[1:], 0
+    def _source(self, X: Any, *, reset: bool, min_samples: int = 1) -> source.Source:
+        """Return samples to fit or transform: checked, from memory or read block by block."""
+        wanted = None if self.dtype is None else np.dtype(self.dtype)
+        found = source.lazy(X, wanted if reset else self.center_.dtype)
+        if found is None or (reset and self.compress is None and found.n_samples is not None):
+            # Without compression all samples are in memory anyway.
+            array = X if found is None else np.concatenate(list(found.blocks()))
+            checked = checks.check_tensor(self, array, reset=reset, min_samples=min_samples)
+            return source.ArraySource(checked)
+        if reset:
+            self.n_features_in_ = found.dims[0]
+            self.__dict__.pop("feature_names_in_", None)
+        elif tuple(found.dims) != tuple(self.dims_):
+            checks.check_dims(self, (0, *found.dims))
+        return found
 
-    def _views(
-        self, X: Array, view: ViewLike, rng: np.random.Generator
-    ) -> als.Views | Callable[[], als.Views]:
-        """Both views, normalised; a callable where the second is drawn anew each iteration."""
-        data = scaling.normalised(X, self.center_, self.scale_)
-        norm = float(kernels.row_norms_squared(data).sum())
+    def _prepare(self, data: source.Source, *, whole: bool = False) -> Preparation:
+        """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
+        ready = prepare(
+            data,
+            None if whole else self.compress,
+            self.rank,
+            center=self.center,
+            scale=self.scale,
+        )
+        self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
+        self._bases = ready.bases
+        self.core_dims_ = ready.dims
+        return ready
 
-        def pair(other: Any) -> als.Views:
-            if other is None:
-                return als.Views(data, None, norm, 0.0)
-            V = checks.check_view(other, X, self.center_.dtype)
-            other_data = scaling.normalised(V, self.center_, self.scale_)
-            other_norm = float(kernels.row_norms_squared(other_data).sum())
-            return als.Views(data, other_data, norm, other_norm)
+    def _ready(self, n_samples: int) -> Preparation:
+        """Return mean and scale as learned, for samples as they are."""
+        spread = self.scale_ / float(np.sqrt(self.center_.size))
+        return Preparation(n_samples, self.center_, self.scale_, spread)
+
+    def _start(self, dtype: np.dtype[Any], rng: np.random.Generator) -> list[Array]:
+        """Factors to start from, in the core where there is one."""
+        if isinstance(self.init, str):
+            dims = self.dims_ if self._bases is None else self.core_dims_
+            return start.factors(self.init, dims, self.rank_, dtype, rng)
+        given = start.factors(self.init, self.dims_, self.rank_, dtype, rng)
+        return compress.compress_factors(given, self._bases)
+
+    def _view_source(
+        self, data: source.Source, ready: Preparation, view: Any, rng: np.random.Generator
+    ) -> source.Source | Callable[[], source.Source] | None:
+        """Return where the augmented view comes from; a callable if it is drawn anew each time."""
+
+        def given(other: Any) -> source.Source:
+            stored = source.lazy(other, data.dtype, "view") if not callable(other) else None
+            if stored is not None and tuple(stored.dims) == tuple(data.dims):
+                return stored
+            shape = (data.n_samples, *data.dims)
+            return source.ArraySource(checks.check_view(other, shape, data.dtype), "view")
 
         if callable(view):
-            return lambda: pair(checks.drawn_view(view, rng))
-        if view is None and self._fresh():
-            return lambda: pair(self._augment(X, rng))
-        return pair(self._augment(X, rng) if view is None else view)
+            return lambda: given(checks.drawn_view(view, rng))
+        if view is not None:
+            return given(view)
+        if not self._needs_view:
+            return None
+        if self.fresh_views:
+            return lambda: ready.augmented(data, self.augment, rng)
+        return ready.augmented(data, self.augment, rng)
 
     # ---------------------------------------------------------------- using the model
 
@@ -424,16 +476,15 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def transform(self, X: ArrayLike) -> Array:
         """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12."""
         check_is_fitted(self, "factors_")
-        X = checks.check_tensor(self, X, reset=False)
+        data = self._source(X, reset=False)
         H = kernels.khatri_rao(self.factors_)
         projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
-        out = np.empty((len(X), self.rank_), dtype=H.dtype)
-        at = 0
-        with threads.for_work(X.size * self.rank_):
-            for chunk in scaling.chunks(X, self.center_, self.scale_):
-                np.matmul(chunk, projector, out=out[at : at + len(chunk)])
-                at += len(chunk)
-        return out
+        parts = []
+        ready = self._ready(0)
+        with threads.for_work((data.n_samples or 2**31) * projector.size):
+            for block in ready.centred(data):
+                parts.append(block.reshape(len(block), -1) @ projector)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def inverse_transform(self, W: ArrayLike) -> Array:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1."""
@@ -447,17 +498,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the variance of X about the model's mean that the features explain."""
         W = np.asarray(checks.plain_output(self, X))
-        X = checks.check_tensor(self, X, reset=False)
+        data = self._source(X, reset=False)
         H = kernels.khatri_rao(self.factors_)
         HtH = kernels.gram(self.factors_)
         residual = total = 0.0
         at = 0
-        for chunk in scaling.chunks(X, self.center_, self.scale_):
-            rows = W[at : at + len(chunk)]
-            norm = float(kernels.row_norms_squared(chunk).sum())
-            residual += kernels.residual_squared(norm, chunk @ H, rows, HtH)
+        for block in self._ready(0).centred(data):
+            rows, flat = W[at : at + len(block)], block.reshape(len(block), -1)
+            norm = float(kernels.row_norms_squared(flat).sum())
+            residual += kernels.residual_squared(norm, flat @ H, rows, HtH)
             total += norm
-            at += len(chunk)
+            at += len(block)
         return 1.0 - residual / total if total > 0 else 0.0
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from tensorcontrast import checks
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.losses import atd_pull
 from tensorcontrast.decompose.updates import Encoder, alternate_views
-from tensorcontrast.decompose.views import TensorNoise
 
 Array = NDArray[Any]
 
@@ -71,7 +69,7 @@ class ATD(CPEstimator):
         Iterations without contrast at the start.
     max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
         As in :class:`CPD`.
-    center, scale, dtype, forgetting, random_state, callback, verbose
+    center, scale, compress, dtype, forgetting, random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
@@ -95,6 +93,7 @@ class ATD(CPEstimator):
     (60, 3)
     """
 
+    _needs_view: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left")],
@@ -124,6 +123,7 @@ class ATD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
+        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
         random_state: int | np.random.RandomState | None = None,
@@ -147,6 +147,7 @@ class ATD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
+        self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
         self.random_state = random_state
@@ -169,9 +170,3 @@ class ATD(CPEstimator):
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
     ) -> als.Contrast:
         return ATDContrast(self.beta, self.delta)
-
-    def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
-        return np.asarray((self.augment or TensorNoise())(checks.read_only(X), rng))
-
-    def _fresh(self) -> bool:
-        return self.fresh_views

@@ -42,6 +42,11 @@ class CPD(CPEstimator):
         Clusters of ``labels_``. Default: min(8, n // 2).
     center, scale : bool, default=True
         Subtract the mean tensor, and scale to a mean squared norm of 1.
+    compress : "auto", float, sequence of int or None, default="auto"
+        Fit on cores that an orthonormal basis a mode makes of the samples; the factors are mapped
+        back exactly. "auto" keeps 32 numbers a component where samples are at least 2.5 times
+        larger and many; a number is the share of each mode's energy to keep; integers are the
+        ranks of the modes; None fits the samples themselves.
     dtype : {"float32", "float64"}, optional
         Default: that of X, float32 for anything but float64.
     forgetting : float, default=0.98
@@ -64,6 +69,8 @@ class CPD(CPEstimator):
     labels_ : (n,) int array
         Clusters of ``features_``.
     rank_, n_iter_ : int
+    core_dims_ : tuple of int
+        Dims of what was fitted: those of the core, or of the samples.
     center_ : array (I_1, …, I_K)
     scale_ : float
     feature_gram_ : (rank_, rank_) array
@@ -108,6 +115,7 @@ class CPD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
+        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
         random_state: int | np.random.RandomState | None = None,
@@ -126,6 +134,7 @@ class CPD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
+        self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
         self.random_state = random_state

@@ -17,7 +17,6 @@ from tensorcontrast.decompose._base import CPEstimator, Fit
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
-from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
@@ -87,7 +86,7 @@ class PLC(CPEstimator):
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
-    center, scale, dtype, forgetting, random_state, callback, verbose
+    center, scale, compress, dtype, forgetting, random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
@@ -123,6 +122,7 @@ class PLC(CPEstimator):
     ((60, 3), [0, 1, 2])
     """
 
+    _needs_view: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
@@ -174,6 +174,7 @@ class PLC(CPEstimator):
         step_size: float = 1.0,
         center: bool = True,
         scale: bool = True,
+        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
         random_state: int | np.random.RandomState | None = None,
@@ -208,6 +209,7 @@ class PLC(CPEstimator):
         self.step_size = step_size
         self.center = center
         self.scale = scale
+        self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
         self.random_state = random_state
@@ -288,12 +290,6 @@ class PLC(CPEstimator):
             known=y,
             seed=seed,
         )
-
-    def _augment(self, X: Array, rng: np.random.Generator) -> Array | None:
-        return np.asarray((self.augment or TensorNoise())(checks.read_only(X), rng))
-
-    def _fresh(self) -> bool:
-        return self.fresh_views
 
     def _solve(
         self,

@@ -44,21 +44,28 @@ def _mean_squared_norm(X: Array, center: Array) -> float:
     return float(np.concatenate(parts).mean())
 
 
-def learn(X: Array, *, center: bool, scale: bool) -> tuple[Array, float]:
-    """Mean tensor (zeros without ``center``) and root mean squared norm (1 without ``scale``)."""
+def learn(X: Array, *, center: bool) -> tuple[Array, float]:
+    """Mean tensor (zeros without ``center``), and root mean squared norm about it."""
     dims = X.shape[1:]
     exact = X.mean(axis=0, dtype=np.float64) if center else np.zeros(dims)
     mean = exact.astype(X.dtype)
     size = float(np.sqrt(_mean_squared_norm(X, mean)))
+    check_spread(size, exact, X.shape, X.dtype, center=center)
+    return mean, size
+
+
+def check_spread(
+    size: float, mean: Array, shape: tuple[int, ...], dtype: np.dtype[Any], *, center: bool
+) -> None:
+    """Raise where samples of root mean squared norm ``size`` about ``mean`` hold nothing."""
     # What is left of equal samples after centring is rounding, not signal.
-    floor = 8 * np.finfo(X.dtype).eps * float(np.linalg.norm(exact))
+    floor = 8 * np.finfo(dtype).eps * float(np.linalg.norm(mean))
     if not size > floor:
         what = "all samples are equal" if center else "all samples are zero"
         raise InvalidInputError(
-            f"X of shape {X.shape} has nothing to decompose: {what}"
+            f"X of shape {shape} has nothing to decompose: {what}"
             + ("; pass center=False to decompose the mean itself" if center else "")
         )
-    return mean, size if scale else 1.0
 
 
 def update(

@@ -210,6 +210,10 @@ class TiedContrast:
                 total += len(rows)
                 for key, term in {"objective": value, **terms}.items():
                     sums[key] += term * len(rows)
+        # What a core has lost of the data is part of what is not reconstructed.
+        lost = 0.5 * (views.norm_squared - float(norms.sum()))
+        sums["reconstruction"] += lost
+        sums["objective"] += lost
         error = np.sqrt(max(2.0 * sums["reconstruction"], 0.0) / views.norm_squared)
         return factors, {
             "objective": sums["objective"],

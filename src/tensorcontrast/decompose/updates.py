@@ -156,7 +156,9 @@ class _Block:
     def _parts(self, w: Array, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
         """‖w‖, 1/‖w‖ (0 for rows of zeros) and ⟨h, ŵ⟩ of each row."""
         norm = np.sqrt(np.einsum("ij,ij->i", w, w))
-        inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
+        # Shorter rows have no direction left: the square of 1/‖w‖ would leave the float range.
+        shortest = np.finfo(w.dtype).tiny ** (1 / 3)
+        inverse = np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > shortest)
         return norm, inverse, np.einsum("ij,ij->i", self.h[rows], w) * inverse
 
     def value(self, w: Array, along: Array, rows: Any = slice(None)) -> Array:

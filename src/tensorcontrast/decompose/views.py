@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+#: Samples that share a generator of random numbers.
+STRIP = 64
+
 
 @dataclass(frozen=True)
 class TensorNoise:
@@ -42,20 +45,48 @@ class TensorNoise:
 
     def __call__(self, X: Array, rng: np.random.Generator) -> Array:
         """Return a new array of the shape and dtype of X (n, I_1, …, I_K)."""
-        mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        out = rng.standard_normal(X.shape, dtype=dtype)
-        out *= self.noise * float(X.std(dtype=np.float64))
+        mean = X.mean(axis=0, dtype=np.float64)
+        spread = float(X.std(dtype=np.float64))
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float64)
+        return self.block(X, 0, int(rng.integers(2**31)), mean, spread)
+
+    def block(self, X: Array, first: int, seed: int, mean: Array, spread: float) -> Array:
+        """View of a block of samples that begins with sample ``first`` of all.
+
+        Every strip of ``STRIP`` samples has random numbers of its own, so that a sample's view
+        does not depend on the blocks in which the samples come.
+        """
+        out = np.empty_like(X)
+        mean = mean.astype(X.dtype)
+        for strip in range(first // STRIP, -(-(first + len(X)) // STRIP)):
+            begin = strip * STRIP
+            lo, hi = max(begin, first), min(begin + STRIP, first + len(X))
+            inside, own = slice(lo - begin, hi - begin), slice(lo - first, hi - first)
+            rng = np.random.default_rng([seed, strip])
+            out[own] = self._strip(X[own], inside, rng, mean, spread)
+        return out
+
+    def _strip(
+        self, X: Array, inside: slice, rng: np.random.Generator, mean: Array, spread: float
+    ) -> Array:
+        """Augment rows ``inside`` of a strip whose random numbers come from ``rng``."""
+        dims = X.shape[1:]
+        masks = []
+        for mode, length in enumerate(dims):
+            if length >= self.min_length and self.mask > 0.0:
+                width = rng.integers(0, int(self.mask * length) + 1, size=STRIP)
+                start = rng.integers(0, length - width + 1)
+                masks.append((mode, width[inside], start[inside]))
+        # Noise last: a strip that is cut at its end needs no more of it than it has samples.
+        out = rng.standard_normal((inside.stop, *dims), dtype=X.dtype)[inside]
+        out *= self.noise * spread
         out += X
-        for mode, length in enumerate(X.shape[1:], start=1):
-            if length < self.min_length or self.mask == 0.0:
-                continue
-            width = rng.integers(0, int(self.mask * length) + 1, size=len(X))
-            start = rng.integers(0, length - width + 1)
-            at = np.arange(length)
+        for mode, width, start in masks:
+            at = np.arange(dims[mode])
             hidden = (at >= start[:, None]) & (at < (start + width)[:, None])  # (n, I_mode)
             samples, rows = np.nonzero(hidden)
-            index: tuple[Any, ...] = (samples, *([slice(None)] * (mode - 1)), rows)
+            index: tuple[Any, ...] = (samples, *([slice(None)] * mode), rows)
             # The masked rows take the mean tensor's row; advanced indices come first in the result.
-            out[index] = np.moveaxis(mean, mode - 1, 0)[rows]
+            out[index] = np.moveaxis(mean, mode, 0)[rows]
         return out

@@ -1,0 +1,154 @@
+"""From samples to what a fit works on: centred, scaled rows, compressed where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import checks
+from tensorcontrast.decompose import als, compress, kernels, scaling
+from tensorcontrast.decompose.source import ArraySource, MappedSource, Source
+from tensorcontrast.decompose.views import TensorNoise
+from tensorcontrast.errors import InvalidInputError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Mean tensor, scale and bases of a fit; the way of every view into it."""
+
+    n_samples: int
+    center: Array
+    scale: float
+    #: Root mean square of the values about the mean.
+    spread: float
+    #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
+    bases: list[Array] | None = None
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Dims of what is fitted: those of the core, or of the samples."""
+        if self.bases is None:
+            return tuple(self.center.shape)
+        return tuple(V.shape[1] for V in self.bases)
+
+    def rows(self, source: Source) -> tuple[Array, float]:
+        """Rows (n, i) of a view as they are fitted, and the squared norm of what they stand for."""
+        out = np.empty((self.n_samples, int(np.prod(self.dims))), dtype=self.center.dtype)
+        at, norm = 0, 0.0
+        for block in self.centred(source):
+            if at + len(block) <= len(out):
+                flat = block.reshape(len(block), -1)
+                norm += float(kernels.row_norms_squared(flat).sum())
+                out[at : at + len(block)] = (
+                    flat if self.bases is None else compress.project(block, self.bases)
+                )
+            at += len(block)
+        if at != len(out):
+            raise InvalidInputError(
+                f"{source.name} gave {at} samples where {len(out)} are needed: it must hold the "
+                "same samples each time it is read, and the view those of X"
+            )
+        return out, norm
+
+    def centred(self, source: Source) -> Iterator[Array]:
+        """Blocks of a source, centred and scaled, in memory of their own."""
+        factor = self.center.dtype.type(1.0 / self.scale)
+        for raw in source.blocks():
+            block = raw - self.center
+            if factor != 1.0:
+                block *= factor
+            yield block
+
+    def views(
+        self, source: Source, view: Source | Callable[[], Source] | None
+    ) -> als.Views | Callable[[], als.Views]:
+        """Both views as they are fitted; a callable where the second is drawn anew each time."""
+        X, norm = self.rows(source)
+
+        def pair(other: Source) -> als.Views:
+            V, norm_v = self.rows(other)
+            return als.Views(X, V, norm, norm_v)
+
+        if view is None:
+            return als.Views(X, None, norm, 0.0)
+        if callable(view):
+            return lambda: pair(view())
+        return pair(view)
+
+    def augmented(
+        self,
+        source: Source,
+        augment: Callable[[Array, np.random.Generator], Any] | None,
+        rng: np.random.Generator,
+    ) -> Source:
+        """Return a view of a source: of noise and masks, or by the caller's function.
+
+        The caller's function gets an array in memory as a whole, anything else block by block.
+        """
+        if augment is not None and isinstance(source, ArraySource):
+            made = augment(checks.read_only(source.X), rng)
+            return ArraySource(checks.check_view(made, source.X.shape, source.dtype), "view")
+        seed = int(rng.integers(2**31))
+        if augment is not None:
+            return MappedSource(source, lambda X, at: augment(X, np.random.default_rng([seed, at])))
+        noise = TensorNoise()
+        return MappedSource(
+            source, lambda X, at: noise.block(X, at, seed, self.center, self.spread)
+        )
+
+
+def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean, scale and bases in one to two passes over the samples.
+
+    ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
+    compressed is measured directly, in the way that costs least.
+    """
+    if isinstance(source, ArraySource):
+        shape = source.X.shape
+        if not compress.may_compress(wanted, shape, rank):
+            mean, size = scaling.learn(source.X, center=center)
+            spread = size / float(np.sqrt(mean.size))
+            return Preparation(len(source.X), mean, size if scale else 1.0, spread)
+    moments = gather(source)
+    mean = moments.mean(center)
+    grams, energy = moments.centred(center)
+    size = float(np.sqrt(max(energy, 0.0) / moments.n))
+    scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
+    spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
+    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
+    found = [compress.spectrum(G) for G in grams]
+    ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
+    if ranks is None or ranks == tuple(source.dims):
+        return plain
+    bases = [
+        vectors[:, :j].astype(source.dtype) for (_, vectors), j in zip(found, ranks, strict=True)
+    ]
+    if len(bases) > 1:  # one mode alone is at its best already
+        refined = [np.zeros_like(G) for G in grams]
+        for block in plain.centred(source):
+            for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
+                G += part
+        bases = [
+            compress.spectrum(G)[1][:, :j].astype(source.dtype)
+            for G, j in zip(refined, ranks, strict=True)
+        ]
+    return Preparation(moments.n, plain.center, size, spread, bases)
+
+
+def gather(source: Source) -> compress.Moments:
+    """Sum up the first pass."""
+    moments: compress.Moments | None = None
+    for block in source.blocks():
+        if moments is None:
+            moments = compress.Moments(block.mean(axis=0, dtype=np.float64).astype(block.dtype))
+        moments.add(block)
+    if moments is None or moments.n < 2:
+        count = 0 if moments is None else moments.n
+        raise InvalidInputError(f"{source.name} has {count} samples; at least 2 are needed")
+    return moments
