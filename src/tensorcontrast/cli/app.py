@@ -12,13 +12,16 @@ import typer.core
 from rich.console import Console
 from rich.text import Text
 
+from tensorcontrast.cli.bench import bench
 from tensorcontrast.cli.components import components
 from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
 from tensorcontrast.cli.evaluate import evaluate
 from tensorcontrast.cli.failures import EXIT_CODES, Code
 from tensorcontrast.cli.fit import fit
 from tensorcontrast.cli.options import bare_flags, command, paragraphs
+from tensorcontrast.cli.report import report
 from tensorcontrast.cli.transform import transform
+from tensorcontrast.demo import demo
 from tensorcontrast.report.text import plain
 
 __all__ = ["app", "main"]
@@ -65,7 +68,8 @@ class Group(typer.core.TyperGroup):
 def _tell(error: Any) -> int:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        Console(stderr=True).print(context.get_help() if context is not None else "", end="")
+        if error.format_message():  # with rich, typer has printed it already
+            typer.echo(error.format_message(), err=True)
         return Code.USAGE
     path = context.command_path if context is not None else "tensorcontrast"
     console = Console(stderr=True, highlight=False)
@@ -134,6 +138,20 @@ command(
     "tensorcontrast components model.tcm -o components.png",
     "tensorcontrast components model.tcm --data watch -n 10",
 )(components)
+command(
+    app,
+    "bench",
+    "tensorcontrast bench quick",
+    "tensorcontrast bench table1 --datasets har -o runs/har",
+    "tensorcontrast bench mine.toml --jobs 2",
+)(bench)
+command(
+    app,
+    "report",
+    "tensorcontrast report runs/har",
+    "tensorcontrast report model.tcm --data watch -o report.html",
+)(report)
+command(app, "demo", "tensorcontrast demo", "tensorcontrast demo -o here --fresh")(demo)
 
 datasets = typer.Typer(
     cls=Group,

@@ -70,9 +70,11 @@ class Reading:
         str | None,
         _option("--step", metavar="S", help="From window to window; at most, and by default, one."),
     ] = None
-    format: Annotated[
+    data_format: Annotated[
         str | None,
-        _option("--format", metavar="NAME", help="Format, where the name of the file is unclear."),
+        _option(
+            "--data-format", metavar="NAME", help="Format, where the name of the file is unclear."
+        ),
     ] = None
     drop_nan: Annotated[
         bool,
@@ -211,9 +213,10 @@ def _builtin(session: Session, data: str) -> bool:
 def _load(data: str, options: Reading, windows: _Windows | None) -> tuple[Recordings, bool]:
     from tensorcontrast import datasets
 
-    for option in ("sample", "time", "format"):
+    for option in ("sample", "time", "data_format"):
         if getattr(options, option) is not None:
-            raise UsageFailure(f"--{option} is for files; {data} is a built-in dataset")
+            name = option.replace("_", "-")
+            raise UsageFailure(f"--{name} is for files; {data} is a built-in dataset")
     if data == "synthetic":
         return datasets.make_synthetic(n_samples=300, random_state=0), False
     if data == "watch":
@@ -245,10 +248,10 @@ def _read_file(
     from tensorcontrast import readers
 
     path = Path(data).expanduser()
-    kind = options.format or readers._format_of(path)
+    kind = options.data_format or readers._format_of(path)
     if kind not in readers.FORMATS:
         raise UsageFailure(
-            f"--format {kind!r} is not known; there are {', '.join(readers.FORMATS)}"
+            f"--data-format {kind!r} is not known; there are {', '.join(readers.FORMATS)}"
         )
     accepted = set(readers._reader(kind).__kwdefaults__ or {})
     given: dict[str, Any] = {}

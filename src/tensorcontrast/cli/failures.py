@@ -43,8 +43,8 @@ class UsageFailure(TensorContrastError):
 #: Ways out of the library in the words of the command line.
 _WORDS = (
     (re.compile(r"pass allow_nan=True|allow_nan=True"), "pass --drop-nan"),
-    (re.compile(r"\bpass (channels|sample|fs|format)= "), r"pass --\1 "),
-    (re.compile(r"\bpass (channels|sample|fs|format)="), r"pass --\1"),
+    (re.compile(r"\bpass format= ?"), "pass --data-format "),
+    (re.compile(r"\bpass (channels|sample|fs)= ?"), r"pass --\1 "),
 )
 
 
@@ -68,7 +68,7 @@ def code_of(error: BaseException) -> Code:
 def message_of(error: BaseException) -> str:
     """Text for the user: what went wrong, where, and the way out."""
     if isinstance(error, KeyboardInterrupt):
-        return str(error) or "nothing was written"
+        return str(error).removeprefix("stopped: ") or "nothing was written"
     if isinstance(error, TensorContrastError):
         text = str(error)
         for pattern, words in _WORDS:

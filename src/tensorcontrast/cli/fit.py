@@ -166,7 +166,8 @@ def _settings(config: Path | None, **given: Any) -> FitSettings:
         return merged(settings, **given)
     except ValidationError as error:
         first = error.errors()[0]
-        option = "--" + str(first["loc"][-1]).replace("_", "-")
+        place = [str(part) for part in first["loc"] if part not in ("tensor", "data")]
+        option = "--" + place[0].replace("_", "-")
         raise UsageFailure(f"{option} {first['input']!r}: {first['msg']}") from None
 
 
@@ -175,8 +176,9 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
     section = settings.data
     own: dict[str, Any] = {
         name: getattr(section, name)
-        for name in ("fs", "labels", "groups", "sample", "time", "window", "step", "format")
+        for name in ("fs", "labels", "groups", "sample", "time", "window", "step")
     }
+    own["data_format"] = section.format
     own["channels"] = None if section.channels is None else ",".join(section.channels)
     own["drop_nan"] = section.drop_nan
     for name in ("window", "step"):

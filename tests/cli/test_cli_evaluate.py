@@ -1,0 +1,181 @@
+"""evaluate and components: honest scores, and what each component is."""
+
+import numpy as np
+import pytest
+
+from tensorcontrast import Recordings, load_model
+from tensorcontrast.cli.fingerprint import KEPT, known_share, sketch
+from tensorcontrast.cli.probe import cross_validate, subject_folds
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.evaluate.protocol import linear_probe
+
+
+def test_scores_are_those_of_folds_by_subject(cli, model, other):
+    done = cli("evaluate", model, other, "--budgets", "12,50%,100%", "--folds", 4, "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert [row["budget"] for row in found["scores"]] == [12, "50%", "100%"]
+    assert (found["split"], found["folds"], found["subjects"]) == ("subjects", 4, 4)
+    assert found["fitted_on_share"] == 0
+    assert found["warnings"] == []
+    rec = Recordings.load(other)
+    features = load_model(model).transform(rec)
+    expected = [
+        linear_probe(
+            features[rec.groups != g],
+            rec.y[rec.groups != g],
+            features[rec.groups == g],
+            rec.y[rec.groups == g],
+        ).accuracy
+        for g in np.unique(rec.groups)
+    ]
+    last = found["scores"][-1]
+    assert last["accuracy"] == pytest.approx(np.mean(expected))
+    assert last["accuracy_sd"] == pytest.approx(np.std(expected, ddof=1))
+    assert found["majority"] == pytest.approx(np.bincount(rec.y).max() / len(rec))
+    assert set(found["recall"]) == {"0", "1", "2"}
+
+
+def test_the_table_for_people(cli, model, data):
+    done = cli("evaluate", model, data, "--budgets", "30,100%")
+    assert done.code == 0
+    assert "90 windows, 3 classes, 6 subjects" in done.out
+    assert "±" in done.out
+    for name in ("rest", "move", "think", "all", "largest class"):
+        assert name in done.out
+
+
+def test_data_of_the_fit_are_told(cli, model, data, recordings, tmp_path):
+    done = cli("evaluate", model, data, "--json")
+    assert done.json["fitted_on_share"] == 1
+    assert "fitted on 100% of these windows" in done.json["warnings"][0]
+    assert "warning: " in done.err
+    X = recordings.X.copy()
+    X[45:] += 1
+    half = Recordings(X, recordings.y, groups=recordings.groups, fs=100).save(tmp_path / "h.npz")
+    assert cli("evaluate", model, half, "--json").json["fitted_on_share"] == 0.5
+
+
+def test_a_full_sketch_still_tells_known_windows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2 * KEPT, 1, 4)).astype(np.float32)
+    kept = sketch(X)
+    assert len(kept) == KEPT
+    assert known_share(X[: KEPT // 2], kept) == 1
+    assert known_share(X + 1, kept) == 0
+
+
+def test_no_subject_is_in_two_folds():
+    rng = np.random.default_rng(1)
+    groups = rng.integers(0, 11, size=200)
+    for n_folds in (2, 5, len(np.unique(groups))):
+        folds = subject_folds(groups, n_folds, seed=n_folds)
+        assert len(np.unique(folds)) == n_folds
+        for g in np.unique(groups):
+            assert len(np.unique(folds[groups == g])) == 1
+    with pytest.raises(InvalidInputError, match="folds"):
+        subject_folds(groups, 12, seed=0)
+
+
+def test_folds_that_cannot_be_scored_are_counted():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40, 2))
+    groups = np.repeat([0, 1], 20)
+    y = np.where(groups == 0, 0, np.arange(40) % 2)  # train on subject 0: one class only
+    scores, predictions = cross_validate(features, y, groups, [4, 100], n_folds=2, seed=0)
+    assert len(scores[0].accuracy) == 1
+    assert "fold" in scores[0].skipped[0]
+    assert len(scores[1].accuracy) == 0  # more labels than there are
+    assert np.isnan(scores[1].mean_sd("accuracy")[0])
+    assert (predictions == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"y": None}, "--labels"),
+        ({"y": np.full(90, -1)}, "--labels"),
+        ({"y": np.zeros(90, dtype=int)}, "two classes"),
+        ({"groups": None}, "--groups"),
+        ({"groups": np.zeros(90, dtype=int)}, "one subject"),
+    ],
+)
+def test_data_that_cannot_be_scored(cli, model, recordings, tmp_path, changes, words):
+    about = {"y": recordings.y, "groups": recordings.groups} | changes
+    path = Recordings(recordings.X, fs=100, **about).save(tmp_path / "x.npz")
+    done = cli("evaluate", model, path)
+    assert done.code == 4
+    assert words in done.err
+    assert done.out == ""
+
+
+def test_without_subjects_only_when_asked(cli, model, recordings, tmp_path):
+    path = Recordings(recordings.X, recordings.y, fs=100).save(tmp_path / "x.npz")
+    done = cli("evaluate", model, path, "--ungrouped", "--json")
+    assert done.code == 0
+    assert (done.json["split"], done.json["subjects"]) == ("windows", None)
+
+
+def test_a_class_that_one_subject_alone_has(cli, model, recordings, tmp_path):
+    y = recordings.y.copy()
+    y[(y == 2) & (recordings.groups != recordings.groups[0])] = 0
+    rec = Recordings(recordings.X, y, groups=recordings.groups, fs=100, classes=recordings.classes)
+    done = cli("evaluate", model, rec.save(tmp_path / "x.npz"), "--json")
+    assert done.code == 0
+    assert any("'think'" in text and "one subject" in text for text in done.json["warnings"])
+    assert done.json["recall"]["think"] == 0
+
+
+def test_budgets_that_are_too_large_or_wrong(cli, model, other):
+    done = cli("evaluate", model, other, "--budgets", "1000,100%", "--json")
+    assert done.code == 0
+    assert done.json["scores"][0]["accuracy"] is None
+    assert done.json["scores"][0]["folds"] == 0
+    assert any("1000" in text for text in done.json["warnings"])
+    done = cli("evaluate", model, other, "--budgets", "1000")
+    assert done.code == 4
+    for wrong in ("0", "-3", "x", "150%", "2.5", "30,,60"):
+        done = cli("evaluate", model, other, "--budgets", wrong)
+        assert (done.code, "--budgets" in done.err) == (2, True)
+
+
+def test_other_labels_by_name_of_column(cli, model, data):
+    done = cli("evaluate", model, data, "--labels", "side", "--json")
+    assert done.code == 0
+    assert done.json["classes"] == ["0", "1"]
+
+
+# ---------------------------------------------------------------- components
+
+
+def test_components_say_what_they_are(cli, model, data):
+    done = cli("components", model, "--data", data, "-n", 2, "--json")
+    assert done.code == 0
+    found = done.json["components"]
+    assert sorted(c["component"] for c in found) == [0, 1, 2]
+    factors = load_model(model).factors_
+    for c in found:
+        weights = [c["channels"][name] for name in ("Fz", "Cz", "Pz")]
+        np.testing.assert_allclose(weights, factors[0][:, c["component"]], rtol=1e-5)
+        assert c["class"] in ("rest", "move", "think")
+        assert (c["frequency_unit"], c["time_unit"]) == ("Hz", "s")
+    assert found[0]["separation"] >= found[1]["separation"]
+    text = cli("components", model, "-n", 2).out
+    assert "3 components of PLC; the first 2" in text
+    assert "Hz" in text
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_components_are_drawn(cli, model, tmp_path, suffix, start):
+    path = tmp_path / f"c.{suffix}"
+    done = cli("components", model, "-o", path, "-n", 1, "--json")
+    assert done.json["picture"] == str(path)
+    assert path.read_bytes().startswith(start)
+    assert cli("components", model, "-o", path).code == 3
+    assert cli("components", model, "-o", tmp_path / "c.txt").code == 2
+
+
+def test_components_need_labels_to_speak_for_classes(cli, model, recordings, tmp_path):
+    path = Recordings(recordings.X, fs=100).save(tmp_path / "x.npz")
+    done = cli("components", model, "--data", path)
+    assert (done.code, "--labels" in done.err) == (4, True)

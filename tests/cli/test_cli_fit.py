@@ -1,0 +1,352 @@
+"""fit and transform: model files and feature files from recordings of several formats."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from tensorcontrast import CPD, ContrastiveFeatures, Recordings, load_model
+from tensorcontrast.datasets import make_cp_tensor
+
+
+def test_fit_writes_a_model_that_gives_the_same_features_as_the_library(
+    cli, data, recordings, tmp_path
+):
+    path = tmp_path / "model.tcm"
+    done = cli("fit", data, "-o", path, "-m", "cpd", "-r", 4, "-s", 3, "-p", "max_iter=5",
+               "-p", "tol=0", "--json")  # fmt: skip
+    assert done.code == 0
+    assert done.err == ""
+    found = done.json
+    assert found["command"] == "fit"
+    assert (found["method"], found["rank"], found["seed"]) == ("cpd", 4, 3)
+    assert found["channels"] == ["Fz", "Cz", "Pz"]
+    assert (found["samples"], found["n_times"], found["fs"]) == (90, 64, 100.0)
+    model = load_model(path)
+    assert model.decompose.callback is None
+    own = ContrastiveFeatures(decompose=CPD(4, max_iter=5, tol=0), random_state=3).fit(recordings)
+    np.testing.assert_allclose(
+        model.transform(recordings), own.transform(recordings), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("method", ["plc", "atd", "plc-paper"])
+def test_every_method(cli, data, tmp_path, method):
+    path = tmp_path / "m.tcm"
+    extra = ["-p", "n_epochs=2"] if method == "plc" else []
+    done = cli("fit", data, "-o", path, "-m", method, "-r", 3, "-p", "max_iter=4", "-p", "tol=0",
+               *extra, "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    core = load_model(path).decompose_
+    assert type(core).__name__.lower() == method.partition("-")[0]
+    assert getattr(core, "solver", "als") == ("tied" if method == "plc" else "als")
+
+
+def test_the_summary_for_people_and_quiet(cli, data, tmp_path, small):
+    done = cli("fit", data, "-o", tmp_path / "a.tcm", *small)
+    assert done.code == 0
+    assert "90 windows, 3 channels, 0.64 s at 100 Hz" in done.out
+    assert done.err == ""
+    done = cli("fit", data, "-o", tmp_path / "b.tcm", *small, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert (tmp_path / "b.tcm").read_bytes()[:7] == b"TCMODEL"
+
+
+def test_seeds_make_the_same_file(cli, data, tmp_path, small):
+    for name in "ab":
+        assert cli("fit", data, "-o", tmp_path / f"{name}.tcm", *small).code == 0
+    a, b = (load_model(tmp_path / f"{name}.tcm").factors_ for name in "ab")
+    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_a_model_file_is_not_overwritten_unless_asked(cli, data, tmp_path, small):
+    path = tmp_path / "model.tcm"
+    path.write_text("precious")
+    done = cli("fit", data, "-o", path, *small)
+    assert done.code == 3
+    assert "--force" in done.err
+    assert path.read_text() == "precious"
+    assert cli("fit", data, "-o", path, *small, "--force").code == 0
+    assert load_model(path).decompose_.rank_ == 3
+
+
+def test_settings_from_a_file_and_options_before_them(cli, data, tmp_path):
+    config = tmp_path / "fit.toml"
+    config.write_text(
+        f"""
+method = "cpd"
+rank = 4
+output = "{tmp_path / "out.tcm"}"
+
+[params]
+max_iter = 3
+tol = 0.0
+
+[data]
+path = "{data}"
+channels = ["Pz", "Fz"]
+window = "32pt"
+
+[tensor]
+n_fft = 16
+representation = "log-magnitude"
+""",
+        encoding="utf-8",
+    )
+    done = cli("fit", "--config", config, "--rank", 2, "--json")
+    assert done.code == 0, done.err
+    model = load_model(tmp_path / "out.tcm")
+    assert (model.decompose_.rank_, model.decompose.max_iter) == (2, 3)
+    assert model.channels_ == ("Pz", "Fz")
+    assert model.n_times_in_ == 32
+    assert (model.tensorize_.n_fft_, model.tensorize.representation) == (16, "log-magnitude")
+    assert done.json["samples"] == 180
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("rank = 3\nrnk = 4\n", 2, "rank"),
+        ("\n\nrank = 'many'\n", 3, "rank"),
+        ("[tensor]\nn_fft = 16\nhopp = 2\n", 3, "hop"),
+        ("[data]\nfs = -1\n", 2, "fs"),
+    ],
+)
+def test_a_wrong_settings_file_is_pointed_at_by_line(cli, data, tmp_path, text, line, words):
+    config = tmp_path / "fit.toml"
+    config.write_text(text)
+    done = cli("fit", data, "-c", config, "-o", tmp_path / "m.tcm")
+    assert done.code == 3
+    assert f"fit.toml line {line}" in done.err
+    assert words in done.err
+    assert not (tmp_path / "m.tcm").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-p", "betta=1"], "betta"),
+        (["-p", "beta"], "KEY=VALUE"),
+        (["-p", "beta=-1"], "beta"),
+        (["-m", "svm"], "--method"),
+        (["--representation", "wavelet"], "--representation"),
+        (["--augment", "wild"], "--augment"),
+        (["--window", "long"], "--window"),
+        (["--window", "0.2", "--step", "0.4"], "--step"),
+        (["--channels", "Fz,,Cz"], "--channels"),
+        (["--fs", "-3"], "--fs"),
+        (["--data-format", "mp3"], "--data-format"),
+        (["--sample", "id"], "--sample"),
+    ],
+)
+def test_wrong_options_are_wrong_use(cli, data, tmp_path, args, words):
+    done = cli("fit", data, "-o", tmp_path / "m.tcm", *args)
+    assert done.code == 2, done.err
+    assert done.err.startswith("error: ")
+    assert words in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_data_and_output_are_wrong_use(cli, data):
+    assert cli("fit", "-o", "m.tcm").code == 2
+    done = cli("fit", data)
+    assert (done.code, "-o MODEL" in done.err) == (2, True)
+
+
+def test_no_rate_is_noted(cli, recordings, tmp_path, small):
+    bare = Recordings(recordings.X).save(tmp_path / "bare.npz")
+    done = cli("fit", bare, "-o", tmp_path / "m.tcm", *small)
+    assert done.code == 0
+    assert "--fs" in done.err
+    done = cli("fit", bare, "-o", tmp_path / "n.tcm", *small, "--fs", 100)
+    assert done.err == ""
+    assert load_model(tmp_path / "n.tcm").fs_ == 100
+    done = cli("fit", bare, "-o", tmp_path / "o.tcm", *small, "--window", 0.3)
+    assert (done.code, "32" in done.err or "128pt" in done.err) == (2, True)
+
+
+def test_a_rate_that_the_file_denies(cli, data, tmp_path, small):
+    done = cli("fit", data, "-o", tmp_path / "m.tcm", *small, "--fs", 50)
+    assert done.code == 4
+    assert "100" in done.err
+
+
+def test_missing_values(cli, recordings, tmp_path, small):
+    X = recordings.X.copy()
+    X[3, 1, 7] = np.nan
+    holes = Recordings(X, fs=100, allow_nan=True).save(tmp_path / "holes.npz")
+    done = cli("fit", holes, "-o", tmp_path / "m.tcm", *small)
+    assert done.code == 3
+    assert "--drop-nan" in done.err
+    done = cli("fit", holes, "-o", tmp_path / "m.tcm", *small, "--drop-nan", "--json")
+    assert done.code == 0
+    assert done.json["samples"] == 89
+    assert done.json["warnings"] == ["left out 1 of 90 windows with missing values"]
+
+
+def test_a_file_named_like_a_dataset(cli, tmp_path, monkeypatch, small):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "synthetic").mkdir()
+    done = cli("fit", "synthetic", "-o", "m.tcm", *small, "--json")
+    assert done.json["samples"] == 300
+    assert "./synthetic" in done.json["warnings"][0]
+
+
+# ------------------------------------------------------------------ transform
+
+
+def test_features_as_npz(cli, model, data, recordings, tmp_path):
+    path = tmp_path / "f.npz"
+    done = cli("transform", model, data, "-o", path, "--json")
+    assert (done.code, done.json["samples"], done.json["n_features"]) == (0, 90, 3)
+    with np.load(path, allow_pickle=False) as file:
+        np.testing.assert_allclose(
+            file["features"], load_model(model).transform(recordings), rtol=1e-6
+        )
+        assert np.array_equal(file["y"], recordings.y)
+        assert np.array_equal(file["groups"], recordings.groups)
+        assert file["classes"].tolist() == ["rest", "move", "think"]
+        assert np.array_equal(file["side"], recordings.columns["side"])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_features_as_tables(cli, model, data, recordings, tmp_path, suffix):
+    path = tmp_path / f"f.{suffix}"
+    assert cli("transform", model, data, "-o", path).code == 0
+    features = load_model(model).transform(recordings)
+    if suffix == "csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra 'data'")
+        columns = parquet.read_table(path).to_pydict()
+    assert list(columns) == ["label", "group", "side", *(f"component_{r}" for r in range(3))]
+    assert columns["label"] == [recordings.classes[c] for c in recordings.y]
+    found = np.array([columns[f"component_{r}"] for r in range(3)], dtype=np.float32).T
+    np.testing.assert_allclose(found, features, rtol=1e-6)
+
+
+def test_windows_without_a_label_stay_empty(cli, model, recordings, tmp_path):
+    y = recordings.y.copy()
+    y[0] = -1
+    part = Recordings(recordings.X, y, fs=100, classes=recordings.classes)
+    path = part.save(tmp_path / "part.npz")
+    assert cli("transform", model, path, "-o", tmp_path / "f.csv").code == 0
+    lines = (tmp_path / "f.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[1].startswith(",")
+    assert lines[2].split(",")[0] in recordings.classes
+
+
+def test_a_table_is_read_by_its_columns(cli, table, tmp_path, small):
+    pytest.importorskip("pandas", reason="needs the extra 'data'")
+    path = tmp_path / "m.tcm"
+    roles = ["--fs", 100, "--labels", "activity", "--groups", "person", "--sample", "window"]
+    done = cli("fit", table, "-o", path, *small, *roles, "--json")
+    assert done.code == 0, done.err
+    assert done.json["channels"] == ["Fz", "Cz", "Pz"]
+    assert done.json["samples"] == 30
+    done = cli("transform", path, table, "-o", tmp_path / "f.csv", *roles, "--json")
+    assert (done.json["labelled"], done.json["groups"]) == (30, 6)
+    done = cli("transform", path, table, "-o", tmp_path / "g.csv", "--groups", "person")
+    assert done.code == 4
+    assert "--fs 100" in done.err
+
+
+@pytest.mark.parametrize("option", ["--labels", "--groups", "--sample", "--time", "--channels"])
+def test_wrong_columns_are_named_with_those_there_are(cli, table, tmp_path, option):
+    pytest.importorskip("pandas", reason="needs the extra 'data'")
+    done = cli("fit", table, "-o", tmp_path / "m.tcm", "--fs", 100, option, "nothing")
+    assert done.code == 3
+    assert "nothing" in done.err
+    assert "activity" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_columns_of_npz(cli, data, tmp_path):
+    done = cli("fit", data, "-o", tmp_path / "m.tcm", "--labels", "age")
+    assert (done.code, "side" in done.err) == (3, True)
+
+
+def test_channels_are_picked_by_name_and_long_signals_cut(cli, model, recordings, tmp_path):
+    """What the model needs is taken from longer signals with other channels."""
+    long = np.concatenate(list(recordings.X[:4]), axis=1)  # 3 channels, 256 points
+    noise = np.random.default_rng(0).normal(size=(1, 256)).astype(long.dtype)
+    rec = Recordings(
+        np.concatenate([noise, long[::-1]])[None], fs=100, channels=["EOG", "Pz", "Cz", "Fz"]
+    )
+    path = rec.save(tmp_path / "long.npz")
+    done = cli("transform", model, path, "-o", tmp_path / "f.npz")
+    assert done.code == 0
+    assert "3 channels of the model of 4" in done.err
+    assert "4 windows of 64 points (0.64 s)" in done.err
+    with np.load(tmp_path / "f.npz", allow_pickle=False) as file:
+        expected = load_model(model).transform(recordings[:4])
+        np.testing.assert_allclose(file["features"], expected, rtol=1e-5)
+        assert file["start"].tolist() == [0, 64, 128, 192]
+    done = cli("transform", model, path, "-o", tmp_path / "g.npz", "--step", "0.32", "--json")
+    assert done.json["samples"] == 7
+
+
+def test_windows_of_windows_count_from_the_start_of_the_signal(cli, recordings, tmp_path, small):
+    rec = Recordings(
+        recordings.X[:4],
+        fs=100,
+        columns={"recording": [7, 7, 8, 8], "start": [0, 64, 0, 64]},
+    )
+    path = rec.save(tmp_path / "w.npz")
+    window = ["--window", "32pt"]
+    assert cli("fit", path, "-o", tmp_path / "m.tcm", *small, *window).code == 0
+    assert cli("transform", tmp_path / "m.tcm", path, "-o", tmp_path / "f.npz").code == 0
+    with np.load(tmp_path / "f.npz", allow_pickle=False) as file:
+        assert file["start"].tolist() == [0, 32, 64, 96] * 2
+        assert file["recording"].tolist() == [7] * 4 + [8] * 4
+
+
+def test_data_that_do_not_fit_the_model(cli, model, recordings, tmp_path):
+    short = Recordings(recordings.X[..., :40], fs=100).save(tmp_path / "short.npz")
+    done = cli("transform", model, short, "-o", tmp_path / "f.npz")
+    assert (done.code, "40" in done.err) == (4, True)
+    named = Recordings(recordings.X, fs=100, channels=["A", "B", "Cz"]).save(tmp_path / "n.npz")
+    done = cli("transform", model, named, "-o", tmp_path / "f.npz")
+    assert done.code == 4
+    assert "'Fz'" in done.err
+    slow = Recordings(recordings.X, fs=50).save(tmp_path / "slow.npz")
+    assert cli("transform", model, slow, "-o", tmp_path / "f.npz").code == 4
+    assert not (tmp_path / "f.npz").exists()
+
+
+def test_outputs_of_unknown_kinds(cli, model, data, tmp_path):
+    done = cli("transform", model, data, "-o", tmp_path / "f.xlsx")
+    assert (done.code, ".parquet" in done.err) == (2, True)
+    done = cli("transform", model, data, "-o", tmp_path)
+    assert done.code == 2
+
+
+def test_models_of_tensors_are_refused(cli, data, tmp_path):
+    X, *_ = make_cp_tensor(n_samples=30, dims=(4, 5), rank=2, random_state=0)
+    CPD(rank=2, random_state=0).fit(X).save(tmp_path / "cpd.tcm")
+    done = cli("transform", tmp_path / "cpd.tcm", data, "-o", tmp_path / "f.npz")
+    assert (done.code, "CPD" in done.err) == (4, True)
+
+
+def test_recordings_in_edf(cli, recordings, tmp_path, small):
+    edfio = pytest.importorskip("edfio", reason="needs the extra 'data'")
+    signals = np.concatenate(list(recordings.X[:10, :2]), axis=1).astype(float)[:, :600]
+    signals = np.clip(signals, -20, 20)
+    edf = edfio.Edf(
+        [
+            edfio.EdfSignal(row, sampling_frequency=100, label=label, physical_range=(-20, 20))
+            for row, label in zip(signals, ("EEG Fz", "EEG Cz"), strict=True)
+        ]
+    )
+    path = tmp_path / "night.edf"
+    edf.write(path)
+    model = tmp_path / "m.tcm"
+    done = cli("fit", path, "-o", model, *small, "--window", 0.5, "--channels", "EEG Cz", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["samples"], done.json["n_times"]) == (12, 50)
+    done = cli("transform", model, path, "-o", tmp_path / "f.csv", "--json")
+    assert (done.code, done.json["samples"]) == (0, 12)
+    done = cli("transform", model, path, "-o", tmp_path / "g.csv", "--step", "25pt", "--json")
+    assert (done.code, done.json["samples"]) == (0, 23)
