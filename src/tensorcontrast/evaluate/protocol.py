@@ -248,6 +248,7 @@ def linear_probe(
     C: float = 1.0,
     max_iter: int = 1000,
     class_weight: str | None = None,
+    classifier: Any = None,
 ) -> ProbeResult:
     """Judge features by a logistic regression: standardised on train, scored on test.
 
@@ -263,6 +264,8 @@ def linear_probe(
         Most iterations of the solver.
     class_weight : {None, "balanced"}
         As in scikit-learn.
+    classifier : scikit-learn classifier, optional
+        In the place of the logistic regression, whose parameters then do not count.
 
     Returns
     -------
@@ -294,10 +297,9 @@ def linear_probe(
             TensorContrastWarning,
             stacklevel=2,
         )
-    probe = make_pipeline(
-        StandardScaler(),
-        LogisticRegression(C=C, max_iter=max_iter, class_weight=class_weight),
-    )
+    if classifier is None:
+        classifier = LogisticRegression(C=C, max_iter=max_iter, class_weight=class_weight)
+    probe = make_pipeline(StandardScaler(), classifier)
     probe.fit(train, target)
     predictions = probe.predict(test)
     recalls = [float((predictions[truth == c] == c).mean()) for c in there]
