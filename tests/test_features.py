@@ -50,7 +50,8 @@ def test_equals_its_parts_by_hand(rec):
 
     spectrogram = SpectrogramTensor(rec.fs)
     X = spectrogram.fit_transform(rec.X)
-    V = spectrogram.transform(view_of(rec.X, checks.generator(7)))
+    seed = int(checks.generator(7).integers(2**31))
+    V = spectrogram.transform(view_of(rec.X, np.random.default_rng([seed, 0])))
     by_hand = small(random_state=3).fit(X, view=V)
     np.testing.assert_array_equal(model.transform(rec.X), by_hand.transform(X))
 
@@ -122,7 +123,7 @@ def test_fresh_views_are_drawn_each_iteration(rec):
 def test_chunked_transform_equals_whole(rec, monkeypatch):
     model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
     whole = model.transform(rec.X)
-    monkeypatch.setattr("tensorcontrast.features.CHUNK_VALUES", 5000)
+    monkeypatch.setattr("tensorcontrast.decompose.source.CHUNK_VALUES", 5000)
     np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-6)
 
 
@@ -166,3 +167,25 @@ def test_bad_parameters(rec):
         ContrastiveFeatures(fs=rec.fs, augment=3).fit(rec.X)
     with pytest.raises(TensorContrastError, match="labels"):
         ContrastiveFeatures(fs=rec.fs).fit(rec.X, rec.y[:-1])
+
+
+@pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_tensors_that_are_not_kept_give_the_same_model(rec, decompose, fresh, monkeypatch):
+    model = decompose(4, compress=(2, 8, 4), max_iter=8, tol=0, random_state=0)
+    if decompose is PLC:
+        model.set_params(n_epochs=3)
+    made = ContrastiveFeatures(decompose=model, fresh_views=fresh, random_state=0)
+    kept = clone(made).fit(rec)
+    monkeypatch.setattr("tensorcontrast.features.IN_MEMORY_VALUES", 0)
+    monkeypatch.setattr("tensorcontrast.features.SpectrogramSource.array", None)  # never whole
+    streamed = clone(made).fit(rec)
+    for U, V in zip(kept.factors_, streamed.factors_, strict=True):
+        np.testing.assert_allclose(U, V, atol=1e-4)
+    np.testing.assert_allclose(kept.transform(rec), streamed.transform(rec), atol=1e-4)
+
+
+def test_an_augmentation_that_changes_the_shape_is_refused(rec):
+    model = ContrastiveFeatures(augment=lambda X, rng: X[..., 1:], decompose=PLC(3))
+    with pytest.raises(TensorContrastError, match="must keep the shape"):
+        model.fit(rec)

@@ -16,14 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast import augment as augmentations
 from tensorcontrast import checks
 from tensorcontrast.decompose import CPD, PLC
+from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.spectrogram_source import SpectrogramSource
 
 Array = NDArray[Any]
 
-#: Values of the tensors that are in memory at a time while new signals are transformed.
-CHUNK_VALUES = 2**24
+#: Values of the tensors up to which a fit keeps them in memory (512 MiB in float32).
+IN_MEMORY_VALUES = 2**27
 
 
 class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -119,15 +121,21 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment = self.augment
         if augment is None:
             augment = augmentations.gentle(fs=fs, channels=channels, n_times=int(signals.shape[-1]))
-        tensors = tensorize.fit_transform(signals)
+        tensorize.fit(signals)
+        tensors = SpectrogramSource(signals, tensorize)
+        # What is small stays in memory; what is not is made anew, block by block, when needed.
+        keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
 
-        def view(generator: np.random.Generator) -> Array:
-            return np.asarray(tensorize.transform(augment(signals, generator)))
+        def view(generator: np.random.Generator) -> Any:
+            seed = int(generator.integers(2**31))
+            made = SpectrogramSource(signals, tensorize, augment, seed)
+            return made.array() if keep else made
 
+        X = tensors.array() if keep else tensors
         if isinstance(decompose, CPD):
-            decompose.fit(tensors, y)  # no contrast: nothing to compare a view with
+            decompose.fit(X, y)  # no contrast: nothing to compare a view with
         else:
-            decompose.fit(tensors, y, view=view if self.fresh_views else view(rng))
+            decompose.fit(X, y, view=view if self.fresh_views else view(rng))
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels
@@ -148,11 +156,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"the recordings have channels {channels} but the model was fitted on "
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
-        per_sample = int(np.prod(self.decompose_.dims_))
-        step = max(1, CHUNK_VALUES // per_sample)
         parts = [
-            checks.plain_output(self.decompose_, self.tensorize_.transform(signals[s : s + step]))
-            for s in range(0, len(signals), step)
+            checks.plain_output(self.decompose_, block)
+            for block in SpectrogramSource(signals, self.tensorize_).blocks()
         ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 

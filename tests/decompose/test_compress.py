@@ -132,7 +132,8 @@ def test_a_compressed_fit_is_the_fit_of_the_data(cls, compressed, planted):
     whole = cls(compress=None, **options).fit(X)
     small = cls(compress=compressed, **options).fit(X)
     assert np.prod(small.core_dims_) < np.prod(whole.core_dims_) == np.prod(X.shape[1:])
-    assert small.reconstruction_error_ == pytest.approx(whole.reconstruction_error_, rel=0.01)
+    near = 0.03 if cls is PLC else 0.01  # the descent ends near, not at, a minimum
+    assert small.reconstruction_error_ == pytest.approx(whole.reconstruction_error_, rel=near)
     assert kernels.factor_match_score(whole.factors_, small.factors_) > 0.97
     # What the fit reports of itself is true of the samples, not of the cores.
     residual = X - small.inverse_transform(small.transform(X))
@@ -141,7 +142,7 @@ def test_a_compressed_fit_is_the_fit_of_the_data(cls, compressed, planted):
         assert small.reconstruction_error_ == pytest.approx(error, rel=2e-3)
         np.testing.assert_allclose(small.transform(X), small.features_, atol=2e-3)
     last = [model.history_["reconstruction_error"][-1] for model in (small, whole)]
-    assert last[0] == pytest.approx(last[1], rel=0.02)
+    assert last[0] == pytest.approx(last[1], rel=0.03)
 
 
 def test_full_ranks_are_the_fit_of_the_data_itself(planted):

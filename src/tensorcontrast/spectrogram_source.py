@@ -1,0 +1,82 @@
+"""Spectrograms of signals as a source of samples: made block by block, as often as needed.
+
+Short-time transform, augmentation and projection happen on one block at a time, so that the
+tensors of all signals need never be in memory together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import checks
+from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
+from tensorcontrast.errors import InvalidInputError
+
+Array = NDArray[Any]
+
+
+class SpectrogramSource:
+    """Tensors of signals [n, channel, time], of an augmented view of them where asked for.
+
+    Parameters
+    ----------
+    signals : array [n, channel, time]
+        In memory or mapped from a file.
+    tensorize : fitted transformer
+    augment : callable, optional
+        ``augment(X, rng)``, called with some signals at a time, each time with a generator that
+        ``seed`` and their place among all signals give: a view is the same whenever it is made.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        signals: Array,
+        tensorize: Any,
+        augment: Callable[[Array, np.random.Generator], Array] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.signals, self.tensorize, self.augment, self.seed = signals, tensorize, augment, seed
+        self.name = "X" if augment is None else "view"
+        self.n_samples = len(signals)
+        if not self.n_samples:
+            raise InvalidInputError("X holds no signals; at least one is needed")
+        first = self._tensors(0, 1)
+        self.dims, self.dtype = first.shape[1:], working_dtype(first.dtype, self.name)
+
+    @property
+    def size(self) -> int:
+        """Number of values of all tensors."""
+        return self.n_samples * int(np.prod(self.dims))
+
+    def _tensors(self, start: int, stop: int) -> Array:
+        signals = self.signals[start:stop]
+        if self.augment is not None:
+            rng = np.random.default_rng([self.seed, start])
+            made = np.asarray(self.augment(checks.read_only(signals), rng))
+            if made.shape != signals.shape:
+                raise InvalidInputError(
+                    f"augment made signals of shape {made.shape} from {signals.shape}; "
+                    "it must keep the shape"
+                )
+            signals = made
+        return np.asarray(self.tensorize.transform(signals))
+
+    def blocks(self) -> Iterator[Array]:
+        """Transform some signals at a time, checked."""
+        step = samples_a_block(self.dims)
+        for start in range(0, self.n_samples, step):
+            yield checked_block(self._tensors(start, start + step), self, start)
+
+    def array(self) -> Array:
+        """All tensors in memory."""
+        out = np.empty((self.n_samples, *self.dims), dtype=self.dtype)
+        at = 0
+        for block in self.blocks():
+            out[at : at + len(block)] = block
+            at += len(block)
+        return out
