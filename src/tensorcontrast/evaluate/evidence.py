@@ -155,7 +155,7 @@ def _chosen_iterations(contrast: NDArray[np.bool_]) -> list[int]:
     Examples
     --------
     >>> _chosen_iterations(np.array([False] * 9 + [True] * 6))
-    [1, 2, 4, 9, 10, 11, 13, 15]
+    [1, 2, 4, 9, 10, 11, 15]
     """
     total = len(contrast)
     before = int(np.flatnonzero(contrast)[0]) if contrast.any() else total

@@ -6,8 +6,6 @@ import inspect
 from dataclasses import dataclass
 from importlib import import_module
 
-from tensorcontrast.errors import MissingDependencyError
-
 __all__ = ["METHODS", "Kind", "canonical", "parameters"]
 
 
@@ -106,6 +104,6 @@ def parameters(name: str) -> list[str] | None:
     """Names of a method's parameters; None where its package is not installed."""
     try:
         signature = inspect.signature(find(name))
-    except MissingDependencyError:
+    except ImportError:
         return None
     return [p for p in signature.parameters if p not in ("self", "random_state", "callback")]

@@ -117,8 +117,8 @@ def run(
     where = Path(folder).expanduser()
     workers = _workers(config.n_jobs if n_jobs is None else n_jobs)
     threads = max(1, joblib.cpu_count() // workers)
-    _prepare(config, where, resume=resume, fresh=fresh)
-    fingerprints = _check_data(config, where)
+    _check_folder(config, where, resume=resume, fresh=fresh)
+    fingerprints = _prepare(config, where, fresh=fresh)
     jobs = list(_missing(config, where, fingerprints, _session(where, workers, threads)))
     workers = min(workers, max(1, len(jobs)))
     total = plan(config)
@@ -148,15 +148,13 @@ def _workers(n_jobs: int | None) -> int:
 # -------------------------------------------------------------------------------- the folder
 
 
-def _prepare(config: BenchConfig, folder: Path, *, resume: bool, fresh: bool) -> None:
-    """Make the folder that of this run, or refuse it."""
-    there = folder / CONFIG
+def _check_folder(config: BenchConfig, folder: Path, *, resume: bool, fresh: bool) -> None:
+    """Refuse a folder that cannot be that of this run; nothing is changed yet."""
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: is a file; a run needs a folder")
-    artefacts.make_folder(folder)
-    if there.is_file() and fresh:
-        _delete(folder)
-    if there.is_file():
+    if (folder / CONFIG).is_file():
+        if fresh:
+            return
         if not resume:
             raise FileError(
                 f"{folder}: holds a run already; go on with it, name another folder, or start "
@@ -169,13 +167,41 @@ def _prepare(config: BenchConfig, folder: Path, *, resume: bool, fresh: bool) ->
                 "deletes that run"
             )
         return
-    others = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
+    there = folder.iterdir() if folder.is_dir() else ()
+    others = sorted(path.name for path in there if not path.name.startswith("."))
     if others:
         raise ForeignFileError(
             f"{folder}: holds {', '.join(others[:3])} but no run; name a new or empty folder"
         )
-    plain = config.model_dump(mode="json")
-    store.write_json(there, {"hash": config.hash, "config": plain})
+
+
+def _prepare(config: BenchConfig, folder: Path, *, fresh: bool) -> dict[str, str]:
+    """Load all recordings once before hours are spent, then make the folder that of this run.
+
+    Gives the fingerprints of the data sets by label, which must be those of the folder.
+    """
+    known: dict[str, DatasetFacts] = {}
+    if (folder / DATASETS).is_file() and not fresh:
+        known = Run.load(folder).datasets
+    found = []
+    for dataset in config.datasets:
+        facts = data.facts(dataset, data.checked(dataset, config), config)
+        before = known.get(dataset.label)
+        if before is not None and before.fingerprint != facts.fingerprint:
+            raise FileError(
+                f"{folder}: its cells of {dataset.label!r} were computed from other data "
+                f"({before.n_samples} windows, now {facts.n_samples}); name another folder, or "
+                "start afresh (fresh=True, --fresh)"
+            )
+        found.append(facts)
+    artefacts.make_folder(folder)
+    if fresh:
+        _delete(folder)
+    if not (folder / CONFIG).is_file():
+        plain = config.model_dump(mode="json")
+        store.write_json(folder / CONFIG, {"hash": config.hash, "config": plain})
+    store.write_json(folder / DATASETS, {"datasets": [asdict(facts) for facts in found]})
+    return {facts.label: facts.fingerprint for facts in found}
 
 
 def _delete(folder: Path) -> None:
@@ -189,29 +215,6 @@ def _delete(folder: Path) -> None:
                 path.unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"{folder}: the old run cannot be deleted: {error}") from error
-
-
-def _check_data(config: BenchConfig, folder: Path) -> dict[str, str]:
-    """Load all recordings once before hours are spent; compare them with those of the folder.
-
-    Gives the fingerprints of the data sets by label.
-    """
-    known: dict[str, DatasetFacts] = {}
-    if (folder / DATASETS).is_file():
-        known = Run.load(folder).datasets
-    found = []
-    for dataset in config.datasets:
-        facts = data.facts(dataset, data.checked(dataset, config), config)
-        before = known.get(dataset.label)
-        if before is not None and before.fingerprint != facts.fingerprint:
-            raise FileError(
-                f"{folder}: its cells of {dataset.label!r} were computed from other data "
-                f"({before.n_samples} windows, now {facts.n_samples}); name another folder, or "
-                "start afresh (fresh=True, --fresh)"
-            )
-        found.append(asdict(facts))
-    store.write_json(folder / DATASETS, {"datasets": found})
-    return {facts["label"]: facts["fingerprint"] for facts in found}
 
 
 def _session(folder: Path, workers: int, threads: int) -> int:
