@@ -23,7 +23,7 @@ def test_axes_have_names_and_units(rec, tmp_path):
     W = model.transform(rec)
     figure = plot_components(model, features=W, y=rec.y, classes=rec.classes, n_components=3)
     axes = np.array(figure.axes).reshape(3, 4)
-    assert [a.get_title() for a in axes[0]][:3] == ["channels", "frequencies", "time"]
+    assert [a.get_title(loc="left") for a in axes[0]][:3] == ["channels", "frequencies", "time"]
     assert axes[-1, 1].get_xlabel() == "frequency (Hz)"
     assert axes[-1, 2].get_xlabel() == "time in the window (s)"
     assert [t.get_text() for t in axes[-1, 0].get_xticklabels()] == list(rec.channels)

@@ -1,4 +1,4 @@
-"""Figures: functions that take an estimator and return a matplotlib figure."""
+"""Figures: functions that take an estimator or a run and return a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.report import style
+from tensorcontrast.report.components import channel_rows, class_means, units
+from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
+from tensorcontrast.report.tables import ScoreTable, run_tables
+from tensorcontrast.report.text import figure_text
 
-__all__ = ["plot_components"]
+__all__ = [
+    "plot_components",
+    "plot_convergence",
+    "plot_embedding",
+    "plot_graph",
+    "plot_label_curve",
+]
 
-#: Colour-blind safe (Okabe and Ito).
-BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+Array = NDArray[Any]
+
+#: Most samples that t-SNE and an adjacency are drawn of.
+EMBED_AT_MOST, GRAPH_AT_MOST = 2000, 600
 
 
+@style.styled
 def plot_components(
     model: ContrastiveFeatures,
     *,
@@ -53,40 +67,56 @@ def plot_components(
     if (features is None) != (y is None):
         raise InvalidInputError("pass features and y together, or neither")
     channels, frequencies, times = model.factors_
-    means = None if features is None else _class_means(np.asarray(features), np.asarray(y))
+    means = None
+    labels: list[str] = []
+    if features is not None:
+        means, present = class_means(np.asarray(features), np.asarray(y))
+        labels = [str(classes[c]) if classes is not None else str(c) for c in present]
     order = np.arange(channels.shape[1])
     if means is not None:
         order = np.argsort(-means.var(axis=0), kind="stable")
     order = order[: max(1, n_components)]
     columns = 3 if means is None else 4
-    figure = Figure(figsize=(3.2 * columns, 1.35 * len(order) + 0.9), layout="constrained")
+    row_height = 1.35 if means is None else max(1.35, 0.2 * len(means) + 0.15)
+    figure = style.new_figure(2.9 * columns, row_height * len(order) + 0.8)
     axes = figure.subplots(len(order), columns, squeeze=False)
-    names = _channel_names(model, len(channels))
-    frequency_unit = "Hz" if spectrogram.fs is not None else "cycles/sample"
-    time_unit = "s" if spectrogram.fs is not None else "samples"
+    names = [figure_text(name, 14) for name in channel_rows(model)]
+    frequency_unit, time_unit = units(model)
+    rows = np.arange(len(spectrogram.frequencies_))
+    if getattr(spectrogram, "mean_row", False):
+        rows = rows[:-1]  # the mean has no frequency of its own
+    crowded = len(names) > 12
     for row, r in enumerate(order):
+        last = row == len(order) - 1
         axis = axes[row, 0]
-        axis.bar(range(len(channels)), channels[:, r], color=BLUE)
-        axis.set_xticks(range(len(channels)), names if row == len(order) - 1 else [])
-        axis.tick_params(axis="x", labelrotation=60 if max(map(len, names)) > 3 else 0)
-        axis.set_ylabel(f"component {r}\nweight")
-        axes[row, 1].plot(spectrogram.frequencies_, frequencies[:, r], ".-", color=ORANGE, ms=3)
-        style = "o-" if len(times) < 30 else "-"
-        axes[row, 2].plot(spectrogram.times_, times[:, r], style, color=GREEN, ms=3)
+        axis.bar(range(len(channels)), channels[:, r], color=style.BLUE, width=0.7)
+        step = max(1, len(names) // 12) if crowded else 1
+        at = range(0, len(names), step)
+        axis.set_xticks(list(at), [names[k] for k in at] if last else [""] * len(at))
+        axis.tick_params(
+            axis="x", length=0, labelrotation=60 if max(map(len, names)) > 3 or crowded else 0
+        )
+        axis.set_ylabel(f"component {r}")
+        axes[row, 1].plot(
+            spectrogram.frequencies_[rows], frequencies[rows, r], color=style.VERMILION
+        )
+        dots = "o-" if len(times) < 30 else "-"
+        axes[row, 2].plot(spectrogram.times_, times[:, r], dots, color=style.GREEN, ms=3)
+        for axis in axes[row, :3]:
+            axis.axhline(0, color=style.MUTED, lw=0.7, zorder=1)
+            axis.locator_params(axis="y", nbins=4)
         if means is not None:
-            labels = [str(c) for c in (classes or range(len(means)))]
-            axes[row, 3].barh(range(len(means)), means[:, r], color="0.4")
-            axes[row, 3].set_yticks(range(len(means)), labels, fontsize=7)
-            axes[row, 3].invert_yaxis()
-        for axis in axes[row]:
-            axis.axhline(0, color="0.8", lw=0.6, zorder=0) if axis is not axes[row, -1] or (
-                means is None
-            ) else axis.axvline(0, color="0.8", lw=0.6, zorder=0)
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.tick_params(labelsize=7)
-    titles = ["channels", "frequencies", "time", "mean of the feature by class"]
+            axis = axes[row, 3]
+            axis.barh(range(len(means)), means[:, r], color=style.GREY, height=0.7)
+            axis.set_yticks(range(len(means)), [figure_text(n, 16) for n in labels])
+            axis.grid(axis="y", visible=False)
+            axis.grid(axis="x", visible=True)
+            axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)
+            axis.invert_yaxis()
+    titles = ["channels", "frequencies", "time", "mean by class"]
     for axis, title in zip(axes[0], titles, strict=False):
-        axis.set_title(title, fontsize=10)
+        axis.set_title(title)
+    axes[-1, 0].set_xlabel("channel (weight of unit norm)")
     axes[-1, 1].set_xlabel(f"frequency ({frequency_unit})")
     axes[-1, 2].set_xlabel(f"time in the window ({time_unit})")
     if means is not None:
@@ -94,21 +124,211 @@ def plot_components(
     return figure
 
 
-def _class_means(W: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-    """Mean of each standardised feature in each class (k, r)."""
-    if W.ndim != 2 or y.shape != (len(W),):
-        raise InvalidInputError(
-            f"features of shape {W.shape} and y of shape {y.shape} do not fit; "
-            "one label a row of features is needed"
+@style.styled
+def plot_convergence(source: Any) -> Figure:
+    """Draw how a fit went: reconstruction error, contrast and pseudo labels over iterations.
+
+    Parameters
+    ----------
+    source : fitted estimator or mapping
+        Anything with ``history_``, or a history itself: lists of equal length by name, among them
+        ``reconstruction_error`` or ``objective``.
+    """
+    history = history_of(source)
+    panels = [
+        (key, title, label)
+        for key, title, label in (
+            ("reconstruction_error", "Reconstruction", "relative error"),
+            ("loss", "Loss", "loss"),
+            ("contrast", "Contrast", "contrast a sample"),
+            ("label_change", "Pseudo graph", "windows that move (%)"),
         )
-    spread = W.std(axis=0)
-    Z = (W - W.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return np.stack([Z[y == c].mean(axis=0) for c in np.unique(y[y >= 0])])
+        if np.isfinite(history.get(key, [np.nan])).any()
+    ]
+    if not panels:
+        panels = [("objective", "Objective", "objective")]
+    figure = style.new_figure(2.9 * len(panels) + 0.3, 2.5)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    iteration = history.get("iteration", np.arange(1, len(history[panels[0][0]]) + 1))
+    contrast = history.get("contrast", np.full(len(iteration), np.nan))
+    begins = int(np.argmax(np.isfinite(contrast))) if np.isfinite(contrast).any() else 0
+    for k, (axis, (key, title, label)) in enumerate(zip(axes, panels, strict=True)):
+        values = history[key] * (100.0 if key == "label_change" else 1.0)
+        there = np.isfinite(values)
+        if key == "label_change" and there.sum() > 1:
+            there[np.argmax(there)] = False  # the first graph has no graph before it
+        axis.plot(iteration[there], values[there], color=style.colour(k))
+        axis.set_title(title)
+        axis.set_xlabel("iteration")
+        axis.set_ylabel(label)
+        axis.margins(x=0.02)
+        if begins and there[:begins].any():
+            axis.axvline(iteration[begins], color=style.MUTED, lw=0.8, ls=(0, (3, 2)))
+            axis.annotate(
+                "contrast begins ",
+                (iteration[begins], 1.0),
+                xycoords=("data", "axes fraction"),
+                ha="right" if begins > len(iteration) / 2 else "left",
+                va="top",
+                fontsize=8,
+                color=style.MUTED,
+            )
+    return figure
 
 
-def _channel_names(model: ContrastiveFeatures, n_rows: int) -> list[str]:
-    """Names of the rows of the first factor; real and imaginary parts have a suffix."""
-    names = [str(c) for c in (model.channels_ or range(model.n_channels_in_))]
-    if n_rows == 2 * len(names):
-        return [f"{n} re" for n in names] + [f"{n} im" for n in names]
-    return names
+@style.styled
+def plot_embedding(
+    features: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    method: str | None = "tsne",
+    random_state: int = 0,
+) -> Figure:
+    """Draw features in the plane, a colour and a shape a class.
+
+    Parameters
+    ----------
+    features : array-like (n, rank), or (n, 2) with ``method=None``
+        Of at most 2000 samples t-SNE is computed; of more, 2000 are drawn at random.
+    y : array-like (n,), optional
+        Classes; −1 is drawn in grey.
+    classes : sequence of str, optional
+        Names.
+    method : {"tsne", "pca", None}
+        How features become points; None takes them as they are.
+    random_state : int
+        Seed of t-SNE and of the draw.
+    """
+    values = np.asarray(features)
+    if values.ndim != 2:
+        raise InvalidInputError(f"features have shape {values.shape}; (n, rank) is needed")
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (len(values),):
+        raise InvalidInputError(f"y has shape {labels.shape} for {len(values)} rows of features")
+    at = subsample(len(values), EMBED_AT_MOST, random_state)
+    xy = embed(values[at], method, random_state)
+    figure = style.new_figure(5.6, 4.2)
+    axis = figure.subplots()
+    scatter(axis, xy, None if labels is None else labels[at], classes)
+    name = {"tsne": "t-SNE", "pca": "principal component"}.get(method or "", "axis")
+    axis.set_xlabel(f"{name} 1")
+    axis.set_ylabel(f"{name} 2")
+    if labels is not None:
+        legend(figure, axis)
+    return figure
+
+
+@style.styled
+def plot_graph(
+    source: Any,
+    y: ArrayLike | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    random_state: int = 0,
+) -> Figure:
+    """Draw the adjacency of the pseudo graph, beside the true one where classes are known.
+
+    Parameters
+    ----------
+    source : fitted estimator or array-like (n,)
+        Anything with ``labels_``, or pseudo classes.
+    y : array-like (n,), optional
+        Classes of the same samples; rows and columns are then ordered by them.
+    classes : sequence of str, optional
+        Names.
+    random_state : int
+        Seed of the draw of 600 samples where there are more.
+    """
+    labels = np.asarray(getattr(source, "labels_", source))
+    if labels.ndim != 1:
+        raise InvalidInputError(f"pseudo classes have shape {labels.shape}; (n,) is needed")
+    truth = None if y is None else np.asarray(y)
+    if truth is not None and truth.shape != labels.shape:
+        raise InvalidInputError(
+            f"y has shape {truth.shape} for {len(labels)} pseudo classes; one a sample is needed"
+        )
+    at = subsample(len(labels), GRAPH_AT_MOST, random_state)
+    if truth is not None:
+        at = at[truth[at] >= 0]
+    order = at[np.lexsort((labels[at], labels[at] if truth is None else truth[at]))]
+    panels = [("pseudo graph", labels[order])]
+    if truth is not None:
+        panels.append(("true graph", truth[order]))
+    figure = style.new_figure(3.1 * len(panels) + 0.6, 3.6, layout="compressed")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, values) in zip(axes, panels, strict=True):
+        adjacency(axis, values, None if truth is None else truth[order], classes)
+        axis.set_title(title)
+    if truth is not None:
+        axes[1].set_yticks([])
+    return figure
+
+
+@style.styled
+def plot_label_curve(
+    source: ScoreTable | Sequence[ScoreTable] | Any,
+    *,
+    metric: str = "accuracy",
+    methods: Sequence[str] | None = None,
+) -> Figure:
+    """Draw the score over the number of labels, a line a method with ± sd.
+
+    Parameters
+    ----------
+    source : ScoreTable, sequence of these, or Run
+        One panel a dataset.
+    metric : str
+        Of a run, which score.
+    methods : sequence of str, optional
+        Which rows; default: all.
+    """
+    if isinstance(source, ScoreTable):
+        tables = [source]
+    elif isinstance(source, Sequence):
+        tables = list(source)
+    else:
+        tables = run_tables(source, metric=metric)
+    found = list(dict.fromkeys(row.method for table in tables for row in table.rows))
+    methods = [name for name in found if methods is None or name in methods]
+    if not methods:
+        raise InvalidInputError(
+            "there is no finished cell to draw; run the benchmark first, or name other methods"
+        )
+    columns = min(len(tables), 2)
+    lines = -(-len(tables) // columns)
+    figure = style.new_figure(4.2 * columns + 1.9, 3.1 * lines + 0.2)
+    axes = figure.subplots(lines, columns, squeeze=False)
+    for axis, table in zip(axes.flat, tables, strict=False):
+        for row in table.rows:
+            if row.method not in methods:
+                continue
+            k = methods.index(row.method)
+            at = [i for i, b in enumerate(table.budgets) if b in row.scores]
+            means = np.array([row.scores[table.budgets[i]].mean for i in at])
+            spread = np.nan_to_num([row.scores[table.budgets[i]].sd for i in at])
+            # Side by side, so that whiskers of close methods stay apart.
+            x = np.array(at) + 0.05 * (k - (len(methods) - 1) / 2)
+            axis.errorbar(
+                x,
+                means,
+                spread,
+                color=style.colour(k),
+                marker=style.marker(k),
+                ls=style.LINES[k // len(style.PALETTE) % len(style.LINES)],
+                ms=4.5,
+                elinewidth=0.9,
+                label=figure_text(row.method),
+            )
+        axis.set_xticks(range(len(table.budgets)), [str(b) for b in table.budgets])
+        axis.set_xlabel("labels for training (windows, or share)")
+        axis.set_ylabel(table.metric.replace("_", " "))
+        axis.set_title(figure_text(table.dataset))
+    for axis in list(axes.flat)[len(tables) :]:
+        axis.remove()
+    handles: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(list(handles.values()), list(handles), loc="outside right upper")
+    return figure

@@ -1,0 +1,161 @@
+"""What a report holds, whatever it is made from and however it is written."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.report.components import Component
+from tensorcontrast.report.scores import budget_name
+from tensorcontrast.report.tables import ScoreTable
+
+__all__ = ["FigureItem", "ModelView", "ReportData", "Windows"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FigureItem:
+    """A figure with the words that go with it."""
+
+    name: str
+    """File name without suffix."""
+    title: str
+    caption: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows to be looked at one by one: their features and their signals.
+
+    Parameters
+    ----------
+    features : (n, r) array
+    signals : (n, channel, t) array
+        May be thinned in time; ``times`` says where the points are.
+    times : (t,) array
+        In ``time_unit``.
+    labels : mapping of str to (codes, names)
+        What points can be coloured by ("class", "subject", "cluster"): an int array with −1 for
+        unknown, and a name for each code.
+    """
+
+    features: Array
+    signals: Array
+    times: Array
+    labels: Mapping[str, tuple[Array, Sequence[str]]]
+    channels: Sequence[str]
+    units: Sequence[str] = ()
+    index: Array | None = None
+    time_unit: str = "s"
+
+    def __post_init__(self) -> None:
+        n = len(self.features)
+        shapes = {"signals": self.signals.shape[:1], "index": (n,)}
+        if self.index is not None:
+            shapes["index"] = self.index.shape
+        shapes |= {name: codes.shape for name, (codes, _) in self.labels.items()}
+        for name, shape in shapes.items():
+            if tuple(shape) != (n,):
+                raise InvalidInputError(
+                    f"{name} is for {shape[0] if shape else 0} windows, but there are features "
+                    f"of {n}"
+                )
+        if self.signals.ndim != 3 or self.signals.shape[1:] != (
+            len(self.channels),
+            len(self.times),
+        ):
+            raise InvalidInputError(
+                f"signals of shape {self.signals.shape} do not fit {len(self.channels)} channels "
+                f"and {len(self.times)} points in time"
+            )
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """What one model learned from one dataset."""
+
+    title: str
+    facts: Sequence[tuple[str, str]] = ()
+    components: Sequence[Component] = ()
+    windows: Windows | None = None
+    figures: Sequence[FigureItem] = ()
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything that a report shows."""
+
+    title: str
+    question: Sequence[str]
+    facts: Sequence[tuple[str, str]] = ()
+    tables: Sequence[ScoreTable] = ()
+    findings: Sequence[str] = ()
+    figures: Sequence[FigureItem] = ()
+    views: Sequence[ModelView] = ()
+    evidence: Sequence[FigureItem] = ()
+    notes: Sequence[str] = ()
+    config: str = ""
+    environment: Sequence[tuple[str, str]] = ()
+    command: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def all_figures(self) -> list[FigureItem]:
+        """All figures in the order of the report; their names are unique."""
+        found = [*self.figures, *(f for view in self.views for f in view.figures), *self.evidence]
+        names = [item.name for item in found]
+        if len(set(names)) != len(names):
+            raise InvalidInputError(f"two figures of the report have one name: {sorted(names)}")
+        return found
+
+
+def findings(table: ScoreTable) -> list[str]:
+    """Say who is ahead at each label budget, and whether the lead is larger than the spread."""
+    lines = []
+    for budget in table.budgets:
+        rows = sorted(
+            (row for row in table.rows if budget in row.scores),
+            key=lambda row: -row.scores[budget].mean,
+        )
+        if len(rows) < 2:
+            continue
+        first, second = rows[0], rows[1]
+        a, b = first.scores[budget], second.scores[budget]
+        gap = a.mean - b.mean
+        spread = np.nanmax([a.sd, b.sd]) if len(a.values) > 1 or len(b.values) > 1 else np.nan
+        text = (
+            f"With {budget_name(budget)}, {first.method} is ahead: {a}; next {second.method}, {b}"
+        )
+        if np.isfinite(spread):
+            text += " (within one sd)" if gap <= spread else f" (a lead of {gap / spread:.1f} sd)"
+        lines.append(f"{text}.")
+    return lines
+
+
+def environment() -> list[tuple[str, str]]:
+    """Versions and machine of this process; nothing that names its owner."""
+    import os
+
+    packages = ("tensorcontrast", "numpy", "scipy", "scikit-learn", "matplotlib")
+    versions = []
+    for name in packages:
+        try:
+            versions.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            versions.append((name, "not installed as a package"))
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return [
+        ("Python", platform.python_version()),
+        *versions,
+        ("system", f"{platform.system()} {platform.machine()}"),
+        ("processors", str(count)),
+    ]

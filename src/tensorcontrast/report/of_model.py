@@ -1,0 +1,262 @@
+"""A report of one fitted model and the recordings that it is looked at with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.recordings import Recordings
+from tensorcontrast.report.components import Component, describe_components
+from tensorcontrast.report.data import (
+    FigureItem,
+    ModelView,
+    ReportData,
+    Windows,
+    environment,
+    findings,
+)
+from tensorcontrast.report.figures import plot_convergence, plot_graph, plot_label_curve
+from tensorcontrast.report.tables import ScoreTable
+
+__all__ = ["report_from_model"]
+
+Array = NDArray[Any]
+
+GRAPH_CAPTION = (
+    "Which windows the fit took to be of one class: it made {groups} groups. Rows and columns are "
+    "windows{ordered}, a joined pair is a dot."
+)
+
+
+def report_from_model(
+    model: ContrastiveFeatures,
+    recordings: Recordings,
+    *,
+    title: str | None = None,
+    command: str = "",
+    tables: Sequence[ScoreTable] = (),
+) -> ReportData:
+    """Gather what a report of a fitted model shows.
+
+    Labels of the recordings are used to describe what was learned, never to change it.
+
+    Parameters
+    ----------
+    model : ContrastiveFeatures
+        Fitted.
+    recordings : Recordings
+        Any with the channels and length of the fit: those it was fitted on, or others.
+    title : str, optional
+        Title of the report.
+    command : str
+        Command that made the model.
+    tables : sequence of ScoreTable
+        Scores, where any were measured.
+    """
+    check_is_fitted(model, "decompose_")
+    if len(recordings) == 0:
+        raise InvalidInputError("the recordings hold no window to look at")
+    features = np.asarray(model.transform(recordings))
+    name = recordings.name or "these recordings"
+    fitted = getattr(model.decompose_, "labels_", None)
+    clusters = fitted if fitted is not None and len(fitted) == len(recordings) else None
+    view = model_view(
+        model,
+        "What was learned",
+        features=features,
+        y=recordings.y,
+        classes=recordings.classes,
+        windows=_windows(recordings, features, clusters),
+        history=getattr(model.decompose_, "history_", None),
+        graph=clusters,
+        prefix="",
+    )
+    rank = features.shape[1]
+    figures = []
+    if any(len(table.budgets) > 1 for table in tables):
+        figures.append(label_curve(tables))
+    labelled = recordings.y is not None and bool((recordings.y >= 0).any())
+    notes = []
+    if not tables:
+        notes.append("No accuracy was measured for this report.")
+    if labelled:
+        notes.append(
+            "The features were learned without labels. Labels are used here to colour, to order "
+            "and to name what each component speaks for."
+        )
+    return ReportData(
+        title=title or f"{rank} features of {name}",
+        question=[
+            f"What did {rank} features, learned without labels, find in {name}, and what does "
+            "each of them stand for?",
+            "Each window of the signal became a spectrogram (channel × frequency × time). All "
+            "windows together were taken apart into components; how much of each component a "
+            "window holds are its features.",
+        ],
+        facts=recording_facts(recordings),
+        tables=tables,
+        findings=[line for table in tables for line in findings(table)],
+        figures=figures,
+        views=[view],
+        notes=notes,
+        config=config_text(model),
+        environment=environment(),
+        command=command,
+    )
+
+
+def model_view(
+    model: Any,
+    title: str,
+    *,
+    features: Array | None,
+    y: Array | None,
+    classes: Sequence[str] | None,
+    windows: Windows | None,
+    history: Mapping[str, Any] | None,
+    graph: Array | None,
+    prefix: str,
+) -> ModelView:
+    """Gather what is shown of one model; what a model does not have is left out."""
+    figures = []
+    if history:
+        figures.append(
+            FigureItem(
+                f"{prefix}convergence",
+                "Convergence",
+                "Relative reconstruction error of the spectrograms, contrast (lower is better) "
+                "and share of windows whose pseudo class changes, over iterations. Where a dashed "
+                "line is drawn, the contrast begins: some reconstruction is given up for it.",
+                plot_convergence(history),
+            )
+        )
+    known = y is not None and bool((y >= 0).any())
+    if graph is not None and len(np.unique(graph)) > 1:
+        figures.append(
+            FigureItem(
+                f"{prefix}graph",
+                "Pseudo graph",
+                GRAPH_CAPTION.format(
+                    groups=len(np.unique(graph)), ordered=", ordered by class" if known else ""
+                ),
+                plot_graph(graph, y if known else None, classes=classes),
+            )
+        )
+    components: list[Component] = []
+    if (
+        isinstance(model, ContrastiveFeatures)
+        and len(model.factors_) == 3
+        and hasattr(model.tensorize_, "frequencies_")
+    ):
+        usable = known and features is not None
+        components = describe_components(
+            model, features=features if usable else None, y=y if usable else None, classes=classes
+        )
+    return ModelView(title, model_facts(model), components, windows, figures)
+
+
+def model_facts(model: Any) -> list[tuple[str, str]]:
+    """Say what a model is, as far as it says so."""
+    part = getattr(model, "decompose_", model)
+    if part is None:
+        return []
+    facts = [("method", type(part).__name__)]
+    if hasattr(part, "rank_"):
+        facts.append(("features", str(part.rank_)))
+    if hasattr(part, "dims_"):
+        facts.append(("spectrogram", " × ".join(str(d) for d in part.dims_)))
+    if hasattr(part, "n_iter_"):
+        facts.append(("iterations", str(part.n_iter_)))
+    if hasattr(part, "reconstruction_error_"):
+        facts.append(("relative error", f"{float(part.reconstruction_error_):.3f}"))
+    return facts
+
+
+def recording_facts(rec: Recordings) -> list[tuple[str, str]]:
+    """Say what recordings are."""
+    length = f"{rec.n_times} points"
+    if rec.fs is not None:
+        length = f"{rec.n_times / rec.fs:.3g} s at {rec.fs:g} Hz"
+    facts = [
+        ("windows", f"{len(rec):,}"),
+        ("length", length),
+        ("channels", str(rec.n_channels)),
+    ]
+    if rec.n_classes:
+        facts.append(("classes", str(rec.n_classes)))
+    if rec.groups is not None:
+        facts.append(("subjects", str(len(np.unique(rec.groups)))))
+    return facts
+
+
+def label_curve(tables: Sequence[ScoreTable], methods: Sequence[str] | None = None) -> FigureItem:
+    """Return the figure of scores over label budgets."""
+    metric = tables[0].metric.replace("_", " ")
+    return FigureItem(
+        "label-curve",
+        "Score over the number of labels",
+        f"Mean {metric} on test data with ± one standard deviation over repeats; methods are "
+        "drawn side by side.",
+        plot_label_curve(list(tables), methods=methods),
+    )
+
+
+def _windows(rec: Recordings, features: Array, clusters: Array | None) -> Windows:
+    labels: dict[str, tuple[Array, Sequence[str]]] = {}
+    if rec.y is not None:
+        names = rec.classes or [str(c) for c in range(rec.n_classes)]
+        labels["class"] = (rec.y, names)
+    if rec.groups is not None:
+        groups, codes = np.unique(rec.groups, return_inverse=True)
+        labels["subject"] = (codes, [str(g) for g in groups])
+    if clusters is not None:
+        labels["cluster"] = (clusters, [str(c) for c in range(int(clusters.max()) + 1)])
+    per_channel = [rec.units] * rec.n_channels if isinstance(rec.units, str) else rec.units
+    return Windows(
+        features=features,
+        signals=rec.X,
+        times=np.arange(rec.n_times) / (rec.fs or 1.0),
+        labels=labels,
+        channels=rec.channels or [f"channel {c}" for c in range(rec.n_channels)],
+        units=list(per_channel or ()),
+        time_unit="s" if rec.fs is not None else "samples",
+    )
+
+
+def config_text(value: Any) -> str:
+    """Return parameters as indented JSON; what JSON does not know is shown by its name."""
+    if hasattr(value, "get_params"):
+        parts = {
+            name: getattr(value, f"{name}_", getattr(value, name))
+            for name in ("tensorize", "augment", "decompose")
+            if hasattr(value, name)
+        }
+        value = {**value.get_params(deep=False), **parts}
+    return json.dumps(_jsonable(value), indent=2, ensure_ascii=False)
+
+
+def _jsonable(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else str(value)
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if hasattr(value, "get_params"):
+        return {"class": type(value).__name__, **_jsonable(value.get_params(deep=False))}
+    if callable(getattr(value, "to_config", None)):
+        return _jsonable(value.to_config())
+    return getattr(value, "__name__", type(value).__name__)

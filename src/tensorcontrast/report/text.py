@@ -1,0 +1,120 @@
+"""Names from files as text: nothing in them is ever markup, mathematics or a terminal command.
+
+Channels, classes, subjects and file names come from files of unknown origin. Every place that
+shows one goes through the function for its medium here.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import unicodedata
+from typing import Any
+
+__all__ = ["figure_text", "html_text", "json_block", "markdown_code", "markdown_text", "plain"]
+
+#: Control, format (bidirectional overrides, invisible characters), surrogates, separators.
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+#: Joiners that Persian, Indic scripts and emoji need.
+_JOINERS = "\u200c\u200d"
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~&$^])")
+
+
+def plain(text: object, limit: int | None = None) -> str:
+    r"""Return text that is safe in a terminal, a log or a file name in a message.
+
+    Control characters and escapes become visible (``\x1b``), as do line breaks, direction
+    overrides and other invisible characters.
+
+    Parameters
+    ----------
+    text : object
+        Anything with a ``str``; None is empty.
+    limit : int, optional
+        Most characters; longer text ends in "…".
+
+    Examples
+    --------
+    >>> plain("Cz\x1b[2J")
+    'Cz\\x1b[2J'
+    >>> plain("a very long name of a channel", limit=10)
+    'a very lo…'
+    """
+    out = "".join(_visible(c) for c in ("" if text is None else str(text)))
+    if limit is not None and len(out) > limit:
+        out = out[: max(limit - 1, 0)] + "…"
+    return out
+
+
+def _visible(character: str) -> str:
+    if character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
+        return character
+    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    code = ord(character)
+    return short.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def html_text(text: object, limit: int | None = None) -> str:
+    """Return text for an element or a quoted attribute of HTML or SVG.
+
+    Examples
+    --------
+    >>> html_text('<img src=x onerror="alert(1)">')
+    '&lt;img src=x onerror=&quot;alert(1)&quot;&gt;'
+    """
+    return html.escape(plain(text, limit), quote=True)
+
+
+def figure_text(text: object, limit: int | None = 40) -> str:
+    r"""Return text for a matplotlib label: a dollar sign is a dollar sign.
+
+    Examples
+    --------
+    >>> figure_text("$x$")
+    '\\$x\\$'
+    """
+    return plain(text, limit).replace("$", r"\$")
+
+
+def markdown_text(text: object, limit: int | None = None) -> str:
+    r"""Return text for a line or a table cell of Markdown: no link, image, code, table or HTML.
+
+    Examples
+    --------
+    >>> print(markdown_text("a|b [c](d) <e>"))
+    a\|b \[c\]\(d\) &lt;e&gt;
+    """
+    out = _MARKDOWN.sub(r"\\\1", plain(text, limit))
+    # An address would become a link by itself.
+    out = out.replace("<", "&lt;").replace(">", "&gt;").replace("://", "\\://").replace("@", "\\@")
+    # Four spaces or a bullet at the beginning of a line would be code or a list.
+    return re.sub(r"^(\s*)([-=]|\d+[.)](?=\s))", r"\1\\\2", out).strip()
+
+
+def markdown_code(text: str) -> str:
+    """Return a fenced block that its own content cannot close; line breaks stay.
+
+    Examples
+    --------
+    >>> print(markdown_code("a ``` b"))
+    ````text
+    a ``` b
+    ````
+    """
+    lines = [plain(line.replace("\t", "    ")) for line in text.split("\n")]
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([f"{fence}text", *lines, fence])
+
+
+def json_block(value: Any) -> str:
+    r"""Return JSON for a script element of type application/json, which it cannot leave.
+
+    Examples
+    --------
+    >>> json_block({"name": "</script><script>"})
+    '{"name":"\\u003c/script\\u003e\\u003cscript\\u003e"}'
+    """
+    out = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return out.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

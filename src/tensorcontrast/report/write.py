@@ -1,0 +1,136 @@
+"""Writing reports: one call from a run, a model or gathered data to files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tensorcontrast.errors import FileError, InvalidInputError
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.files import atomic_write
+from tensorcontrast.recordings import Recordings
+from tensorcontrast.report.data import ReportData
+from tensorcontrast.report.html import render_html
+from tensorcontrast.report.markdown import render_markdown
+from tensorcontrast.report.of_model import report_from_model
+from tensorcontrast.report.style import save_figure
+from tensorcontrast.report.tables import ScoreTable
+from tensorcontrast.report.text import plain
+
+__all__ = ["model_report", "write_report"]
+
+FORMATS = {"html": ".html", "md": ".md"}
+
+
+def write_report(
+    source: Any, path: str | Path, *, format: str | None = None, figures: bool = True
+) -> Path:
+    """Write the report of a run.
+
+    Parameters
+    ----------
+    source : Run, path of a run's folder, or ReportData
+        What to report.
+    path : path
+        A file ending in ``.html`` or ``.md``, or a folder, in which ``report.html`` or
+        ``report.md`` is written. Folders are made where they are missing.
+    format : {"html", "md"}, optional
+        Default: by the name of the file, else "html".
+    figures : bool
+        Also write each figure as PNG and SVG into ``figures`` beside the report. The HTML file
+        does not need them.
+
+    Returns
+    -------
+    Path
+        The report.
+    """
+    target, kind = _target(Path(path), format)
+    report = _gathered(source)
+    folder = "figures" if target.stem == "report" else f"{target.stem}-figures"
+    items = report.all_figures()
+    if kind == "md":
+        text = render_markdown(report, quote(folder) if figures else None)
+    else:
+        text = render_html(report)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"{plain(target.parent)}: cannot be made: {error}; choose another folder"
+        ) from error
+    if figures:
+        for item in items:
+            save_figure(item.figure, target.parent / folder, item.name)
+    with atomic_write(target) as stream:
+        stream.write(text.encode("utf-8", errors="replace"))
+    return target
+
+
+def model_report(
+    model: ContrastiveFeatures,
+    recordings: Recordings,
+    path: str | Path,
+    *,
+    format: str | None = None,
+    title: str | None = None,
+    command: str = "",
+    tables: Sequence[ScoreTable] = (),
+    figures: bool = True,
+) -> Path:
+    """Write a report of a fitted model: what it learned, seen through some recordings.
+
+    Parameters
+    ----------
+    model : ContrastiveFeatures
+        Fitted.
+    recordings : Recordings
+        Those it was fitted on, or others of the same channels, rate and length.
+    path, format, figures
+        As in :func:`write_report`.
+    title, command, tables
+        As in :func:`tensorcontrast.report.report_from_model`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, n_epochs=2, tol=1e-2), random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = model_report(model.fit(rec), rec, folder, figures=False)
+    ...     path.name, path.read_text(encoding="utf-8")[:15]
+    ('report.html', '<!doctype html>')
+    """
+    _target(Path(path), format)  # a wrong name is told before the work is done
+    report = report_from_model(model, recordings, title=title, command=command, tables=tables)
+    return write_report(report, path, format=format, figures=figures)
+
+
+def _target(path: Path, format: str | None) -> tuple[Path, str]:
+    """Return the file to write and its kind."""
+    if format is not None and format not in FORMATS:
+        raise InvalidInputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    by_name = {suffix: kind for kind, suffix in FORMATS.items()}
+    if path.suffix.lower() in by_name and not path.is_dir():
+        kind = by_name[path.suffix.lower()]
+        if format is not None and format != kind:
+            raise InvalidInputError(
+                f"{plain(path)} ends in {path.suffix} but format={format!r}; leave one out"
+            )
+        return path, kind
+    if path.exists() and not path.is_dir():
+        raise FileError(f"{plain(path)}: is a file; give a folder or a name ending in .html or .md")
+    kind = format or "html"
+    return path / f"report{FORMATS[kind]}", kind
+
+
+def _gathered(source: Any) -> ReportData:
+    if isinstance(source, ReportData):
+        return source
+    from tensorcontrast.report.of_run import report_from_run
+
+    return report_from_run(source)
