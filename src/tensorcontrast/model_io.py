@@ -37,6 +37,7 @@ from tensorcontrast.errors import (
     FileError,
     ForeignFileError,
     InvalidInputError,
+    MissingDependencyError,
     NewerFileError,
     TensorContrastError,
     TensorContrastWarning,
@@ -61,7 +62,10 @@ _PRIVATE = {"_labels"}
 
 
 def _classes() -> dict[str, type]:
-    return {c.__name__: c for c in (ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor)}
+    from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
+
+    ours: tuple[type, ...] = (ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor)
+    return {c.__name__: c for c in (*ours, BYOL, DeepTensor, SimCLR)}
 
 
 # -------------------------------------------------------------------- objects to plain data
@@ -103,7 +107,7 @@ class _Packer:
 
     def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
         prefix = f"{where}." if where else ""
-        if hasattr(model, "features_"):
+        if hasattr(model, "features_") and hasattr(type(model), "labels_"):
             _ = model.labels_  # made on first use, from features that the file does not keep
         learned = {
             name: value
@@ -252,6 +256,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         return _unpack_estimator(header["model"], arrays)
     except FileError as error:
         raise type(error)(f"{path}: {error}") from error
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{path}: {error}") from error
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

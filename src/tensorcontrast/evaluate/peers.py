@@ -1,0 +1,311 @@
+"""What a sceptical user would pick instead, behind the interface of the decompositions.
+
+Each says by ``takes`` whether it wants raw signals or tensors, and by ``probe`` which classifier
+its features are meant for: "logistic" is :func:`linear_probe`, "ridge" is :func:`ridge_probe`.
+Nothing here looks at labels or views while it is fitted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import checks
+from tensorcontrast.errors import InvalidInputError, MissingDependencyError, TensorContrastWarning
+from tensorcontrast.evaluate import protocol
+from tensorcontrast.recordings import Recordings
+
+__all__ = ["FlatPCA", "FlatTensor", "MiniRocketFeatures", "ridge_probe"]
+
+Array = NDArray[Any]
+
+#: Kernels of MiniRocket have this length, and so must signals at least.
+MINIROCKET_LENGTH = 9
+#: Kernels of MiniRocket come in multiples of this.
+MINIROCKET_KERNELS = 84
+
+
+class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the peers: ``fit`` checks, ``_learn`` and ``_apply`` of the subclass do the work."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    takes: ClassVar[str] = "tensors"
+    probe: ClassVar[str] = "logistic"
+    #: For the checks of tensors: float32 and float64 stay what they are.
+    dtype: ClassVar[str | None] = None
+    center_: Array
+
+    def fit(self, X: Any, y: ArrayLike | None = None, view: Any = None) -> Self:
+        """Learn from X; ``y`` and ``view`` take no part.
+
+        Parameters
+        ----------
+        X : array-like (n, I_1, …, I_K)
+            Tensors, or signals [n, channel, time], as ``takes`` says.
+        y, view : ignored
+        """
+        checks.check_parameters(self)
+        before = dict(vars(self))
+        try:
+            X = checks.check_tensor(self, _plain(X), reset=True, min_samples=2)
+            checks.check_y_length(y, len(X))
+            self.dims_ = X.shape[1:]
+            self._learn(X)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def fit_transform(self, X: Any, y: ArrayLike | None = None, view: Any = None) -> Array:
+        """Fit, then :meth:`transform` the same X."""
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: Any) -> Array:
+        """Features (n, n_features) of samples of the shape that was fitted."""
+        check_is_fitted(self)
+        return self._apply(checks.check_tensor(self, _plain(X), reset=False))
+
+    def _learn(self, X: Array) -> None:
+        raise NotImplementedError
+
+    def _apply(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.rank_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rank_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _plain(X: Any) -> Any:
+    return X.X if isinstance(X, Recordings) else X
+
+
+class FlatPCA(_Peer):
+    """PCA of flattened tensors: scikit-learn's, by its randomised solver.
+
+    Parameters
+    ----------
+    n_features : int, default=32
+        Where the data allows fewer, fewer are used.
+    random_state : int, RandomState or None
+        Of the solver.
+
+    Attributes
+    ----------
+    components_ : (rank_, ∏I_k) array
+        Directions of largest variance.
+    center_ : array (I_1, …, I_K)
+    reconstruction_error_ : float
+        ‖X − X̂‖/‖X‖ of the centred data.
+    n_parameters_ : int
+        Numbers in the model, without the mean.
+    rank_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> from tensorcontrast.evaluate.peers import FlatPCA
+    >>> X, *_ = make_cp_tensor(n_samples=50, dims=(4, 6, 5), rank=3, random_state=0)
+    >>> FlatPCA(n_features=3, random_state=0).fit_transform(X).shape
+    (50, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_features: int = 32,
+        *,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_features = n_features
+        self.random_state = random_state
+
+    def _learn(self, X: Array) -> None:
+        from sklearn.decomposition import PCA
+
+        flat = X.reshape(len(X), -1)
+        self.rank_ = min(self.n_features, *flat.shape)
+        if self.rank_ < self.n_features:
+            warnings.warn(
+                f"FlatPCA: {self.n_features} features cannot be had of {len(X)} samples with "
+                f"{flat.shape[1]} values; {self.rank_} are used",
+                TensorContrastWarning,
+                stacklevel=3,
+            )
+        seed = int(checks.generator(self.random_state).integers(2**31 - 1))
+        model = PCA(self.rank_, svd_solver="randomized", random_state=seed)
+        features = model.fit_transform(flat)
+        self.components_ = np.asarray(model.components_, dtype=X.dtype)
+        self.center_ = np.asarray(model.mean_, dtype=X.dtype).reshape(self.dims_)
+        total = float(np.var(flat, axis=0, dtype=np.float64).sum()) * len(X)
+        kept = float(np.square(features, dtype=np.float64).sum())
+        self.reconstruction_error_ = float(np.sqrt(max(1.0 - kept / total, 0.0))) if total else 0.0
+        self.n_parameters_ = int(self.components_.size)
+
+    def _apply(self, X: Array) -> Array:
+        return (X - self.center_).reshape(len(X), -1) @ self.components_.T
+
+
+class FlatTensor(_Peer):
+    """The tensors themselves, flattened, every entry standardised: no features are learned.
+
+    Attributes
+    ----------
+    center_, scale_ : arrays (I_1, …, I_K)
+        Mean and standard deviation of each entry; 1 where an entry is constant.
+    rank_ : int
+        Number of entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.evaluate.peers import FlatTensor
+    >>> FlatTensor().fit_transform(np.random.default_rng(0).normal(size=(9, 2, 3))).shape
+    (9, 6)
+    """
+
+    def _learn(self, X: Array) -> None:
+        exact = X.mean(axis=0, dtype=np.float64)
+        spread = X.std(axis=0, dtype=np.float64)
+        # What is left of a constant entry is rounding, not signal.
+        spread[spread <= 8 * np.finfo(X.dtype).eps * np.abs(exact)] = 1.0
+        self.center_, self.scale_ = exact.astype(X.dtype), spread.astype(X.dtype)
+        self.rank_ = int(exact.size)
+        self.n_parameters_ = 0
+
+    def _apply(self, X: Array) -> Array:
+        flat: Array = ((X - self.center_) / self.scale_).reshape(len(X), -1)
+        return flat
+
+
+class MiniRocketFeatures(_Peer):
+    """MiniRocket of raw signals: about ten thousand convolutional features (aeon's).
+
+    Their classifier is a ridge with the penalty chosen on the training samples, see
+    :func:`ridge_probe`. Kernels are fixed and biases are quantiles of some of the fitted signals,
+    so that fitting takes no labels. Needs the extra ``bench``.
+
+    Parameters
+    ----------
+    n_kernels : int, default=10000
+        Number of features, rounded down to a multiple of 84.
+    n_jobs : int, default=1
+        Threads of ``transform``.
+    random_state : int, RandomState or None
+        Which signals the biases are taken from, and which channels a kernel sees.
+
+    Attributes
+    ----------
+    model_ : aeon's MiniRocket
+    rank_ : int
+        Number of features.
+
+    References
+    ----------
+    Dempster, Schmidt, Webb: MiniRocket: a very fast (almost) deterministic transform for time
+    series classification. KDD 2021.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_kernels": [Interval(Integral, MINIROCKET_KERNELS, None, closed="left")],
+        "n_jobs": [Integral],
+        "random_state": ["random_state"],
+    }
+    takes: ClassVar[str] = "signals"
+    probe: ClassVar[str] = "ridge"
+    dtype: ClassVar[str | None] = "float32"
+
+    def __init__(
+        self,
+        n_kernels: int = 10000,
+        *,
+        n_jobs: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_kernels = n_kernels
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learn(self, X: Array) -> None:
+        if X.ndim != 3:
+            raise InvalidInputError(
+                f"MiniRocketFeatures: X has shape {X.shape}; raw signals [n, channel, time] are "
+                "needed, not tensors"
+            )
+        if X.shape[2] < MINIROCKET_LENGTH:
+            raise InvalidInputError(
+                f"MiniRocketFeatures: signals have {X.shape[2]} time points; at least "
+                f"{MINIROCKET_LENGTH} are needed"
+            )
+        seed = int(checks.generator(self.random_state).integers(2**31 - 1))
+        self.model_ = _minirocket()(
+            n_kernels=self.n_kernels, n_jobs=self.n_jobs, random_state=seed
+        ).fit(X)
+        self.center_ = np.zeros(self.dims_, dtype=X.dtype)
+        self.rank_ = int(np.asarray(self.model_.transform(X[:2])).shape[1])
+        self.n_parameters_ = self.rank_  # one bias a feature
+
+    def _apply(self, X: Array) -> Array:
+        return np.asarray(self.model_.transform(X), dtype=np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+
+def _minirocket() -> Any:
+    try:
+        module = importlib.import_module("aeon.transformations.collection.convolution_based")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "MiniRocketFeatures needs aeon; install it with pip install 'tensorcontrast[bench]' "
+            f"({error})"
+        ) from error
+    return module.MiniRocket
+
+
+def ridge_probe(
+    features_train: ArrayLike,
+    y_train: ArrayLike,
+    features_test: ArrayLike,
+    y_test: ArrayLike,
+) -> protocol.ProbeResult:
+    """Judge features by ridge regression on the classes, as MiniRocket's authors do.
+
+    Features are standardised on train; the penalty is chosen by leave-one-out on train among ten
+    values from 1e-3 to 1e3. Arguments and result are those of :func:`linear_probe`.
+    """
+    from sklearn.linear_model import RidgeClassifierCV
+
+    return protocol.linear_probe(
+        features_train,
+        y_train,
+        features_test,
+        y_test,
+        classifier=RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)),
+    )

@@ -1,0 +1,147 @@
+"""The training loop: epochs of mini-batches until the loss settles, fails or Ctrl-C.
+
+After each epoch the weights are copied, so that whatever happens in the next one can be undone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.decompose.convergence import History, Monitor
+from tensorcontrast.errors import NumericalError
+
+Rows = NDArray[np.intp]
+
+
+class LossError(ArithmeticError):
+    """A loss that is not finite; caught by :func:`train`."""
+
+
+@dataclass
+class Outcome:
+    """How a training went."""
+
+    history: History
+    #: The loss had settled.
+    converged: bool = False
+    #: Ctrl-C ended it; the epoch that was running is dropped.
+    interrupted: bool = False
+    #: What the loss became, where that was not a number; the weights are those of the epoch before.
+    failed: str = ""
+
+
+def batches(n: int, batch_size: int, rng: np.random.Generator) -> Iterator[Rows]:
+    """All of n samples in a random order, in batches of nearly equal size, never of one sample."""
+    count = max(1, min(math.ceil(n / batch_size), n // 2))
+    yield from np.array_split(rng.permutation(n), count)
+
+
+def run_epoch(
+    rows: Iterator[Rows],
+    loss_of: Callable[[Rows], Any],
+    optimizers: Sequence[Any],
+    after_step: Callable[[], None] | None = None,
+) -> float:
+    """One step a batch; gives the mean loss over the samples."""
+    total, seen = 0.0, 0
+    for batch in rows:
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(batch)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise LossError(f"{value}")
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        if after_step is not None:
+            after_step()
+        total += value * len(batch)
+        seen += len(batch)
+    return total / seen
+
+
+def train(
+    epoch: Callable[[], float],
+    module: Any,
+    monitor: Monitor,
+    *,
+    tol: float,
+    patience: int,
+    terms: dict[str, float],
+    begun_below: float = math.inf,
+) -> Outcome:
+    """Run epochs until the monitor's ``max_iter``, or until the loss no longer falls.
+
+    Parameters
+    ----------
+    epoch : callable
+        Trains once over the data and returns the mean loss.
+    module : torch.nn.Module
+        Everything that training changes.
+    monitor : Monitor
+        Collects ``history``, shows progress, calls the callback.
+    tol, patience : float, int
+        The loss has settled once ``patience`` epochs in a row did not bring it below the lowest
+        so far by more than ``tol`` of its size. ``tol=0`` switches this off.
+    terms : dict
+        Further entries of every row of the history.
+    begun_below : float
+        A loss that has not yet come below this is not taken for settled.
+
+    Returns
+    -------
+    Outcome
+        ``module`` has the weights of the last whole epoch with finite loss and weights.
+
+    Raises
+    ------
+    NumericalError
+        The loss was not finite in the first epoch: there is nothing to go back to.
+    """
+    outcome = Outcome(monitor.history)
+    best, calm = math.inf, 0
+    good = _copy(module)
+    try:
+        for _ in range(monitor.max_iter):
+            loss = epoch()
+            if not _finite(module):
+                raise LossError("finite but weights are not")
+            good = _copy(module)
+            if monitor.record({"objective": loss, "loss": loss, **terms}):
+                break
+            # An infinite `best` has no size: the first epoch always counts as progress.
+            margin = tol * abs(best) if math.isfinite(best) else 0.0
+            calm = 0 if loss < best - margin else calm + 1
+            best = min(best, loss)
+            if tol > 0 and calm >= patience and best < begun_below:
+                outcome.converged = True
+                break
+    except LossError as error:
+        if monitor.n_iter == 0:
+            raise NumericalError(
+                f"{monitor.name}: the loss became {error} in the first epoch; pass a smaller "
+                "learning_rate or look for extreme values in X"
+            ) from None
+        outcome.failed = str(error)
+        module.load_state_dict(good)
+    except KeyboardInterrupt:
+        if monitor.n_iter == 0:
+            raise
+        outcome.interrupted = True
+        module.load_state_dict(good)
+    return outcome
+
+
+def _copy(module: Any) -> dict[str, Any]:
+    return {k: v.detach().clone() for k, v in module.state_dict().items()}
+
+
+def _finite(module: Any) -> bool:
+    return all(bool(v.isfinite().all()) for v in module.state_dict().values())
