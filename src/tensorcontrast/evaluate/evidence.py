@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
+from tensorcontrast import threads
 from tensorcontrast.decompose.graph import cluster
 from tensorcontrast.evaluate import store
 from tensorcontrast.evaluate.artefacts import make_folder
@@ -184,7 +185,8 @@ def _tsne(features: Array) -> NDArray[np.float32]:
     scaled = StandardScaler().fit_transform(features)
     perplexity = min(30.0, max(1.0, (len(scaled) - 1) / 3))
     model = TSNE(2, perplexity=perplexity, init="pca", random_state=0)
-    return np.asarray(model.fit_transform(scaled), dtype=np.float32)
+    with threads.single("openmp"):  # repeatable, and no threads that wait for each other
+        return np.asarray(model.fit_transform(scaled), dtype=np.float32)
 
 
 # ------------------------------------------------------------------------------------- seeds

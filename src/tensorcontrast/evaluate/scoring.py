@@ -226,12 +226,13 @@ def judge(
 ) -> ProbeResult:
     """Train the classifier on the drawn labels and score it on test."""
     assert rec.y is not None
-    probe = linear_probe
+    probe: Any = linear_probe
     if fits[0].probe == "ridge":
         from tensorcontrast.evaluate.peers import ridge_probe
 
         probe = ridge_probe
-    return probe(train, rec.y[draw.labelled], test, rec.y[draw.split.test])
+    result: ProbeResult = probe(train, rec.y[draw.labelled], test, rec.y[draw.split.test])
+    return result
 
 
 def _averages(
