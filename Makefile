@@ -26,7 +26,7 @@ $(VENV)/.%: $(VENV)/.base
 	touch $@
 
 demo: $(VENV)/.data
-	$(BIN)/python -m tensorcontrast.demo
+	$(BIN)/python -m tensorcontrast demo
 
 test: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 	$(BIN)/python -m pytest

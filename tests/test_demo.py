@@ -1,33 +1,84 @@
-"""The demonstration: table on the screen, report and figure on disk."""
+"""The demonstration: table on the screen, report on disk."""
 
-import re
+import json
+
+import pytest
+from typer.testing import CliRunner
 
 from tensorcontrast import demo
-from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.cli import app
 from tensorcontrast.errors import DataNotFoundError
+from tensorcontrast.evaluate.config import BenchConfig
+
+QUICK = {"max_iter": 4, "tol": 0.0}
 
 
-def test_prints_the_table_and_writes_the_report(tmp_path, monkeypatch, capsys):
-    small = make_synthetic(n_samples=140, n_classes=3, n_subjects=7, n_times=64, random_state=0)
-    monkeypatch.setattr(demo, "recordings", lambda: small)
-    monkeypatch.setattr(demo, "SEEDS", range(2))
-    monkeypatch.setattr(demo, "RANK", 4)
-    monkeypatch.setattr(demo, "BUDGETS", (6, "100%"))
-    assert demo.main(tmp_path / "out") == 0
-    printed = capsys.readouterr().out
-    report = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    for method in ("PCA", "CPD", "ATD", "PLC, paper", "PLC"):
-        (row,) = re.findall(rf"(?m)^\| {method} \|(.*)$", report)
-        for cell in re.findall(r"0\.\d{3} ± \d\.\d{3}", row):
-            assert cell in printed
-    assert (tmp_path / "out" / "components.png").stat().st_size > 10_000
+@pytest.fixture
+def tiny(monkeypatch):
+    config = BenchConfig.of(
+        {
+            "datasets": [{"name": "synthetic", "limit": 150}],
+            "methods": [
+                {"name": "cpd", "params": QUICK},
+                {"name": "plc", "params": QUICK | {"n_epochs": 2}},
+            ],
+            "seeds": 2,
+            "budgets": [12, "100%"],
+            "draws": 1,
+            "rank": 3,
+        }
+    )
+    monkeypatch.setattr(demo, "configuration", lambda: config)
 
 
-def test_goes_on_with_synthetic_recordings_where_the_embedded_ones_are_missing(monkeypatch):
+def run(*args):
+    return CliRunner(env={"COLUMNS": "100"}).invoke(app, ["demo", "-j", "1", *map(str, args)])
+
+
+def test_prints_the_table_and_writes_the_report(tmp_path, tiny):
+    folder = tmp_path / "out"
+    done = run("-o", folder)
+    assert done.exit_code == 0, done.output
+    page = folder / "report.html"
+    assert str(page) in done.stdout.replace("\n", "")
+    assert "people never seen" in done.stderr
+    again = run("-o", folder, "--json")
+    found = json.loads(again.stdout)
+    assert found["report"] == str(page)
+    text = page.read_text(encoding="utf-8")
+    for row in found["tables"][0]["rows"]:
+        for score in row["scores"].values():
+            assert f"{score['mean']:.3f} ± {score['sd']:.3f}" in done.stdout
+            assert f"{score['mean']:.3f}" in text
+    assert "already" in again.stderr
+
+
+def test_compares_what_it_promises():
+    config = demo.configuration()
+    assert [m.name for m in config.methods] == ["cpd", "atd", "plc-paper", "plc", "pca"]
+    assert len(config.seeds) == 4
+    assert len(config.budgets) == 3
+    assert config.split == "subject"
+
+
+def test_goes_on_with_synthetic_recordings_where_the_embedded_ones_are_missing(
+    monkeypatch, tmp_path
+):
     def missing(**options):
         raise DataNotFoundError("not installed")
 
-    monkeypatch.setattr(demo, "load_watch", missing)
-    rec = demo.recordings()
-    assert len(rec) == 1200
-    assert rec.n_classes == 5
+    monkeypatch.setattr("tensorcontrast.datasets.load_watch", missing)
+    config = demo.configuration()
+    assert [d.name for d in config.datasets] == ["synthetic"]
+    assert "synthetic" in config.title
+    small = config.replace(
+        methods=["pca"],
+        seeds=1,
+        budgets=[9],
+        datasets=[{"name": "synthetic", "limit": 150}],
+        rank=3,
+    )
+    monkeypatch.setattr(demo, "configuration", lambda: small)
+    done = run("-o", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.output
+    assert any("synthetic ones" in text for text in json.loads(done.stdout)["warnings"])

@@ -44,7 +44,7 @@ def configuration(**changes: Any) -> BenchConfig:
 def demo(
     session: Session,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the run is kept.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write.")
     ] = Path("demo-report"),
     jobs: Annotated[
         int | None,
@@ -66,11 +66,8 @@ def demo(
             "synthetic ones take their place"
         )
     session.note(SPLITS)
-    before = session.seconds
-    run = execute(session, config, output, jobs=jobs, fresh=fresh)
-    if session.seconds - before < 1:
-        session.note(f"taken from {output}; --fresh computes it anew")
-    show_run(session, run, report=True)
+    run = execute(session, config, output / "run", jobs=jobs, fresh=fresh)
+    show_run(session, run, report=output)
 
 
 def main() -> None:

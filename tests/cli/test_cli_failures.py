@@ -194,9 +194,15 @@ def test_places_that_cannot_be_written_are_told_before_the_work(
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a Linux /proc")
 def test_a_folder_that_refuses_files(cli, model, data):
-    done = cli("transform", model, data, "-o", "/proc/f.npz")
-    assert done.code == 3
-    assert "/proc/f.npz" in done.err
+    for args in (
+        ["transform", model, data, "-o", "/proc/f.npz"],
+        ["bench", "quick", "-o", "/proc/run"],
+        ["report", model, "--data", data, "-o", "/proc/r.html"],
+    ):
+        done = cli(*args)
+        assert done.code == 3, done.err
+        assert "/proc/" in done.err
+        assert "Traceback" not in done.err
 
 
 def test_a_full_standard_output():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 from tensorcontrast.cli.evaluate import parse_budgets
@@ -19,8 +23,12 @@ from tensorcontrast.report.text import plain
 if TYPE_CHECKING:
     from tensorcontrast.evaluate.config import BenchConfig
     from tensorcontrast.evaluate.run import Run
+    from tensorcontrast.report.tables import ScoreTable
 
 __all__ = ["bench", "execute", "show_run"]
+
+#: What a table does without first where the terminal is narrow.
+LEAST = ("n_parameters", "epoch_seconds", "fit_seconds")
 
 CHANGES = "Changes to the configuration"
 
@@ -99,7 +107,7 @@ def bench(
         raise UsageFailure(str(error)) from error
     folder = output or Path("runs") / Path(config).stem
     run = execute(session, chosen, folder, jobs=jobs, fresh=fresh)
-    show_run(session, run, report=report)
+    show_run(session, run, report=run.folder / "report" if report else None)
 
 
 def configuration(name: str) -> BenchConfig:
@@ -141,29 +149,52 @@ def execute(
     if jobs == 0:
         raise UsageFailure("--jobs 0 computes nothing; give a number, or -1 for all processors")
     with session.progress(config.title or "fits") as update:
+        said = False
 
         def show(state: Progress) -> None:
+            nonlocal said
+            if state.done and not said and not state.text:
+                there = "all" if state.done == state.total else f"{state.done} of {state.total}"
+                session.note(f"{there} fits are in {folder} already; --fresh computes them anew")
+            said = True
             failed = f", {state.failed} failed" if state.failed else ""
-            text = f"{state.done}/{state.total} fits{failed}: {state.text}"
+            last = f": {state.text}" if state.text else ""
+            text = f"{state.done}/{state.total} fits{failed}{last}"
             update(done=state.done, total=state.total, text=text)
 
         return run(config, folder, n_jobs=jobs, progress=show, fresh=fresh)
 
 
-def show_run(session: Session, run: Run, *, report: bool, **more: Any) -> None:
-    """Print the tables of a run, write its report, and say what failed."""
+def fitting(table: ScoreTable, console: Console) -> Table:
+    """Table for the terminal, without the columns that matter least where it is narrow.
+
+    Notes are left to the lines under the table.
+    """
+    unlimited = console.options.update(width=10_000, max_width=10_000)
+    for dropped in range(len(LEAST) + 1):
+        without: dict[str, Any] = dict.fromkeys(LEAST[:dropped])
+        rows = tuple(dataclasses.replace(row, note="", **without) for row in table.rows)
+        shown = dataclasses.replace(table, rows=rows).rich()
+        if Measurement.get(console, unlimited, shown).maximum <= console.width:
+            break
+    shown.columns[0].no_wrap = True
+    return shown
+
+
+def show_run(session: Session, run: Run, *, report: Path | None) -> None:
+    """Print the tables of a run, write its report to a folder, and say what failed."""
     from tensorcontrast.report.tables import run_tables
 
     path = None
-    if report and run.ok:
+    if report is not None and run.ok:
         from tensorcontrast.report import write_report
 
         with session.progress("report"):
-            path = write_report(run, run.folder / "report")
+            path = write_report(run, report)
     tables = run_tables(run) if run.ok else []
     shown: list[Any] = []
     for table in tables:
-        shown.append(table.rich())
+        shown.append(fitting(table, session.out))
         shown += [Text(plain(note), style="dim") for note in table.notes]
     fits = {(c.dataset, c.method, c.seed): c.message for c in run.failed}
     for (dataset, method, seed), message in list(fits.items())[:5]:
@@ -188,7 +219,6 @@ def show_run(session: Session, run: Run, *, report: bool, **more: Any) -> None:
             "tables": [table.json() for table in tables],
             "report": None if path is None else str(path),
             "seconds": round(session.seconds, 3),
-            **more,
         },
         *shown,
         safe(f"{session.seconds:.0f} s. Look at {place}"),

@@ -27,6 +27,9 @@ __all__ = ["Session", "facts", "listing", "safe"]
 
 Update = Callable[..., None]
 
+#: Columns of output that does not go to a terminal.
+WIDTH = 120
+
 
 def safe(text: object, limit: int | None = None) -> Text:
     """Text from a file for the terminal: no escapes, no markup."""
@@ -82,6 +85,8 @@ class Session:
         self.begin = time.perf_counter()
         self.exit_code = Code.OK
         self.out = Console(highlight=False)
+        if not self.out.is_terminal and "COLUMNS" not in os.environ:
+            self.out = Console(highlight=False, width=WIDTH)
         self.err = Console(stderr=True, highlight=False)
 
     @property
