@@ -104,10 +104,10 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.fresh_views = fresh_views
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sequence: Any = None) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
-        ``y`` goes to the decomposition, where only ``PLC(graph="true")`` uses it; the labels of
+        ``y`` and ``sequence`` go to the decomposition: see :meth:`PLC.fit`. The labels of
         ``Recordings`` are never used unless they are passed as ``y``.
         """
         checks.check_parameters(self)
@@ -132,10 +132,15 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return made.array() if keep else made
 
         X = tensors.array() if keep else tensors
+        if sequence is not None and not isinstance(decompose, PLC):
+            raise InvalidInputError(
+                f"sequence= is for PLC; {type(decompose).__name__} does not know neighbours"
+            )
+        extra = {} if sequence is None else {"sequence": sequence}
         if isinstance(decompose, CPD):
             decompose.fit(X, y)  # no contrast: nothing to compare a view with
         else:
-            decompose.fit(X, y, view=view if self.fresh_views else view(rng))
+            decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels

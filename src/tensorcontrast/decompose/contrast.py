@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, losses
 from tensorcontrast.decompose.graph import SignedGraph, cluster, label_change
+from tensorcontrast.decompose.seeding import beliefs
 from tensorcontrast.decompose.updates import (
     Encoder,
     alternate_views,
@@ -32,6 +33,8 @@ class PLCContrast:
     same_view: bool = False
     clusterer: Any = None
     known: NDArray[np.intp] | None = None
+    #: Whether known labels also say what other samples are likely to be.
+    spread_labels: bool = False
     seed: int = 0
 
     def __call__(
@@ -75,6 +78,8 @@ class PLCContrast:
             seed=self.seed,
         )
         change, memory.labels = label_change(memory.labels, labels), labels
+        if known is not None and self.spread_labels and (known >= 0).any():
+            return SignedGraph(labels, *beliefs(W, labels, known)), change
         return SignedGraph(labels, known), change
 
     def _within_view(

@@ -44,8 +44,11 @@ class SignedGraph:
     labels : (n,) int array
         Pseudo class of each sample, 0-based.
     known : (n,) int array, optional
-        True labels with −1 for unknown. Pairs of known samples are joined by these, all other
-        pairs by ``labels``.
+        Labels with −1 for unknown. Pairs of known samples are joined by these, all other pairs by
+        ``labels``.
+    weights : (n,) array, optional
+        How surely each label is known, from 0 to 1. A pair is joined by label with the product of
+        both weights and by ``labels`` with the rest. Default: 1.
 
     Notes
     -----
@@ -65,6 +68,7 @@ class SignedGraph:
 
     labels: NDArray[np.intp]
     known: NDArray[np.intp] | None = None
+    weights: Array | None = None
 
     @property
     def n_samples(self) -> int:
@@ -87,30 +91,40 @@ class SignedGraph:
             # Among known samples the cluster's verdict is taken out and the label's put in.
             at = np.flatnonzero(self.known >= 0)
             true, pseudo, Vk = self.known[at], labels[at], V[at]
+            c = 1.0 if self.weights is None else self.weights[at, None].astype(V.dtype)
+            Vk = Vk * c
             put = class_sums(true, Vk, int(true.max(initial=-1)) + 1)[true]
             take = class_sums(pseudo, Vk, int(pseudo.max(initial=-1)) + 1)[pseudo]
-            out[at] += 2.0 * (put - take)
+            out[at] += 2.0 * c * (put - take)
         return out
 
     def laplacian_product(self, V: Array) -> Array:
         """``L V`` with ``L = I − S/(N−1)``. Equation E3."""
         return V - self.product(V) / self.degree
 
+    def among(self, rows: NDArray[np.intp]) -> SignedGraph:
+        """Return the graph among some of the samples."""
+        known = None if self.known is None else self.known[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return SignedGraph(self.labels[rows], known, weights)
+
     def dense(self, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """S among the given samples (all by default): N×N, for plots and tests of small N."""
         at = np.arange(self.n_samples) if rows is None else np.asarray(rows)
-        known = None if self.known is None else self.known[at]
-        S = np.where(SignedGraph(self.labels[at], known).joined(), 1.0, -1.0)
+        S = 2.0 * self.among(at).joined() - 1.0
         S[at[:, None] == at[None, :]] = 0.0
         return S
 
-    def joined(self) -> NDArray[np.bool_]:
-        """Whether i and j are of one class: N×N, for batches; true on the diagonal."""
-        same: NDArray[np.bool_] = self.labels[:, None] == self.labels[None, :]
+    def joined(self) -> NDArray[np.float64]:
+        """How much i and j are of one class, 0 to 1: N×N, for batches; 1 on the diagonal."""
+        same = (self.labels[:, None] == self.labels[None, :]).astype(np.float64)
         if self.known is not None:
             true = self.known
-            both = (true[:, None] >= 0) & (true[None, :] >= 0)
-            same = np.where(both, true[:, None] == true[None, :], same)
+            c = (true >= 0).astype(np.float64)
+            if self.weights is not None:
+                c *= self.weights
+            both = c[:, None] * c[None, :]
+            same += both * ((true[:, None] == true[None, :]) - same)
         return same
 
 

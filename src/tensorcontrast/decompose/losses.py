@@ -153,9 +153,9 @@ def graph_softmax(
     """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n.
 
     The positives p_ij of a sample are its own view, with weight ``invariance``, and the samples
-    that the graph joins to it, with weight ``gamma`` each; they sum to 1 over j. With both
-    weights 1 this is E20: the mean over all samples of the pseudo class. With gamma = 0, or every
-    sample in a class of its own, it is E15 over τ. A sample without positives is left out.
+    that the graph joins to it, with weight ``gamma`` times how much it does; they sum to 1 over j.
+    With both weights 1 this is E20: the mean over all samples of the pseudo class. With gamma = 0,
+    or every sample in a class of its own, it is E15 over τ. A sample without positives is left out.
     Equation E20.
     """
     n = len(W)

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast import checks
@@ -17,6 +17,7 @@ from tensorcontrast.decompose._base import CPEstimator, Fit
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
+from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
@@ -83,6 +84,9 @@ class PLC(CPEstimator):
         at the tensor level.
     fresh_views : bool, default=False
         Draw that view anew each iteration.
+    neighbour_weight : float, default=0.5
+        With ``fit(…, sequence=)``: how often the view of a sample is that of the window before or
+        behind it.
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
@@ -141,6 +145,7 @@ class PLC(CPEstimator):
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "augment": [callable, None],
         "fresh_views": ["boolean"],
+        "neighbour_weight": [Interval(Real, 0, 1, closed="both")],
     }
 
     def __init__(
@@ -165,6 +170,7 @@ class PLC(CPEstimator):
         learning_rate: float = 5e-3,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
+        neighbour_weight: float = 0.5,
         max_iter: int = 200,
         tol: float = 2e-5,
         patience: int = 2,
@@ -200,6 +206,7 @@ class PLC(CPEstimator):
         self.learning_rate = learning_rate
         self.augment = augment
         self.fresh_views = fresh_views
+        self.neighbour_weight = neighbour_weight
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -233,9 +240,67 @@ class PLC(CPEstimator):
             settings |= {"beta": beta, "gamma": gamma, "units": "paper"}
         return cls(**(settings | params))
 
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        view: Any = None,
+        sequence: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the factors from X (n, I_1, …, I_K).
+
+        Parameters
+        ----------
+        X : array-like (n, I_1, …, I_K), or a source of blocks
+            As in :meth:`CPD.fit`.
+        y : array-like (n,), optional
+            Labels with −1 for unknown, as in scikit-learn's semi-supervised estimators: the known
+            ones take part in the graph, and say what samples near them are likely to be. Labels
+            without any −1 are used with ``graph="true"`` only, so that a pipeline that ends in a
+            classifier still learns its features without labels.
+        view : array-like of the shape of X, a source of blocks, or callable, optional
+            The augmented view X̃; see :meth:`CPD.fit`.
+        sequence : array-like (n,), optional
+            The recording that each window is of, windows in the order of time: the view of a
+            sample is then that of the window before or behind it, as often as
+            ``neighbour_weight`` says.
+
+        Returns
+        -------
+        self
+        """
+        self._sequence = sequence
+        try:
+            super().fit(X, y, view=view)
+        finally:
+            del self._sequence
+        return self
+
+    def fit_transform(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        view: Any = None,
+        sequence: ArrayLike | None = None,
+    ) -> Array:
+        """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
+        return self.fit(X, y, view=view, sequence=sequence).transform(X)
+
+    def _neighbours(self, n_samples: int) -> Neighbours | None:
+        sequence = getattr(self, "_sequence", None)
+        if sequence is None:
+            return None
+        return Neighbours.of(sequence, n_samples, float(self.neighbour_weight))
+
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+        self._neighbours(n_samples)  # a wrong sequence is told before any work
         if self.graph != "true":
-            return super()._labels_used(y, n_samples)
+            super()._labels_used(y, n_samples)
+            labels = None if y is None else np.asarray(y)
+            if labels is None or labels.dtype.kind not in "iuf" or not (labels == -1).any():
+                return None
+            known = checks.check_labels(y, n_samples)
+            return known if (known >= 0).any() else None
         if y is None:
             raise InvalidInputError(
                 "PLC(graph='true') makes its graph from labels: call fit(X, y), with -1 for "
@@ -288,6 +353,7 @@ class PLC(CPEstimator):
             same_view=self.graph == "same-view",
             clusterer=self.clusterer,
             known=y,
+            spread_labels=self.graph != "true",
             seed=seed,
         )
 
@@ -299,6 +365,10 @@ class PLC(CPEstimator):
     ) -> Fit:
         if self.solver == "tied":
             return self._solve_tied(views, known, rng)
+        first = views() if callable(views) else views
+        near = self._neighbours(len(first.X))
+        if near is not None:
+            views = _with_neighbours(views, near, rng)
         plain = super()._solve(views, known, rng)
         if self.beta != "auto" or plain.interrupted:
             return plain
@@ -330,7 +400,8 @@ class PLC(CPEstimator):
         rng: np.random.Generator,
     ) -> Fit:
         """Descend from the factors of a fit without contrast."""
-        contrast = self._tied(base)
+        first = views() if callable(views) else views
+        contrast = self._tied(base, len(first.X))
         norms = np.ones(self.rank_)
         factors = kernels.normal_form(plain.factors, norms)[0]
         memory = als.Memory()
@@ -365,7 +436,7 @@ class PLC(CPEstimator):
             learned={"beta_": base.beta},
         )
 
-    def _tied(self, base: PLCContrast) -> tied.TiedContrast:
+    def _tied(self, base: PLCContrast, n_samples: int) -> tied.TiedContrast:
         return tied.TiedContrast(
             base,
             form=self.contrast,
@@ -373,6 +444,7 @@ class PLC(CPEstimator):
             n_epochs=self.n_epochs,
             batch_size=self.batch_size or 512,
             learning_rate=self.learning_rate,
+            neighbours=self._neighbours(n_samples),
         )
 
     def _largest_beta(
@@ -428,7 +500,7 @@ class PLC(CPEstimator):
         if past is None:  # nothing learned yet: a CPD of the first batch to start from
             factors, _, _ = super()._stream_step(views, factors, als.no_contrast, memory, past, rng)
             factors = kernels.normal_form(factors, np.ones(self.rank_))[0]
-        descent = self._tied(contrast)
+        descent = self._tied(contrast, len(views.X))
         factors, terms = descent.epoch(
             views,
             factors,
@@ -440,3 +512,17 @@ class PLC(CPEstimator):
         features, _ = als.solve_features(views, factors, als.no_contrast, self.alpha, memory)
         sums = als.Statistics.of(views, features)
         return factors, sums if past is None else past.add(sums, self.forgetting), terms
+
+
+def _with_neighbours(
+    views: als.Views | Callable[[], als.Views], near: Neighbours, rng: np.random.Generator
+) -> als.Views | Callable[[], als.Views]:
+    """Give views in which some samples have the view of a neighbour."""
+
+    def changed(pair: als.Views) -> als.Views:
+        assert pair.V is not None
+        return als.Views(pair.X, pair.V[near.partners(rng)], pair.norm_x, pair.norm_v)
+
+    if callable(views):
+        return lambda: changed(views())
+    return changed(views)

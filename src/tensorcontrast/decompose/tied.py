@@ -23,6 +23,7 @@ from tensorcontrast.decompose import als, kernels, losses
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.graph import SignedGraph
+from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.updates import Encoder
 
 Array = NDArray[Any]
@@ -146,6 +147,7 @@ class TiedContrast:
     n_epochs: int = 25
     batch_size: int = 512
     learning_rate: float = 5e-3
+    neighbours: Neighbours | None = None
 
     def loss(self, graph: SignedGraph) -> Loss:
         """Return the loss of a batch with this graph."""
@@ -178,11 +180,11 @@ class TiedContrast:
         alpha: float,
         memory: als.Memory,
         rng: np.random.Generator,
-        norms: Array | None = None,
+        norms: tuple[Array, Array] | None = None,
     ) -> tuple[list[Array], dict[str, float]]:
         """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20.
 
-        ``norms`` are ‖x‖² + ‖x̃‖² of the samples, where they are known.
+        ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
         """
         assert views.V is not None
         encoder = Encoder.from_factors(factors, alpha)
@@ -191,27 +193,28 @@ class TiedContrast:
         n, total = len(views.X), 0
         if norms is None:
             norms = squared_norms(views)
+        partners = None if self.neighbours is None else self.neighbours.partners(rng)
         sums = {"objective": 0.0, "reconstruction": 0.0, "contrast": 0.0}
         # Batches of equal size, so that no small rest is standardised by itself.
         batches = np.array_split(rng.permutation(n), max(1, round(n / self.batch_size)))
         with threads.for_work(len(batches[0]) * views.X.shape[1] * factors[0].shape[1]):
             for rows in batches:
-                known = None if graph.known is None else graph.known[rows]
+                others = rows if partners is None else partners[rows]
                 value, gradients, terms = tied_objective(
                     views.X[rows],
-                    views.V[rows],
+                    views.V[others],
                     factors,
-                    self.loss(SignedGraph(graph.labels[rows], known)),
+                    self.loss(graph.among(rows)),
                     alpha=alpha,
                     beta=self.base.beta,
-                    norm_squared=float(norms[rows].sum()),
+                    norm_squared=float(norms[0][rows].sum() + norms[1][others].sum()),
                 )
                 factors = adam.update(factors, gradients)
                 total += len(rows)
                 for key, term in {"objective": value, **terms}.items():
                     sums[key] += term * len(rows)
         # What a core has lost of the data is part of what is not reconstructed.
-        lost = 0.5 * (views.norm_squared - float(norms.sum()))
+        lost = 0.5 * (views.norm_squared - float(norms[0].sum() + norms[1].sum()))
         sums["reconstruction"] += lost
         sums["objective"] += lost
         error = np.sqrt(max(2.0 * sums["reconstruction"], 0.0) / views.norm_squared)
@@ -228,10 +231,10 @@ class TiedContrast:
         return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
 
 
-def squared_norms(views: als.Views) -> Array:
-    """``‖x‖² + ‖x̃‖²`` of each sample (n,)."""
+def squared_norms(views: als.Views) -> tuple[Array, Array]:
+    """``‖x‖²`` and ``‖x̃‖²`` of each sample (n,)."""
     assert views.V is not None
-    return kernels.row_norms_squared(views.X) + kernels.row_norms_squared(views.V)
+    return kernels.row_norms_squared(views.X), kernels.row_norms_squared(views.V)
 
 
 def train(

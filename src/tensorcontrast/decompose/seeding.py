@@ -1,0 +1,116 @@
+"""A few labels in the pseudo graph: what class each sample is likely to be of, and how surely.
+
+Class means with a shared, shrunk covariance give posteriors of all samples from the few that
+have a label; a temperature chosen by cross-validation among these makes the posteriors honest;
+the samples of a cluster share what they are held for. Whoever is sure enough counts as known, with
+its certainty as weight, and everybody else is joined by cluster alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf
+
+from tensorcontrast.decompose.graph import class_sums, cluster_space
+
+Array = NDArray[Any]
+IntArray = NDArray[np.intp]
+
+#: Certainty from which a sample counts as one of its class.
+SURE = 0.8
+#: Temperatures that cross-validation chooses from.
+TEMPERATURES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0])
+_FOLDS = 5
+
+
+def log_likelihoods(Z: Array, seeds: Array, classes: IntArray, n_classes: int) -> Array:
+    """Log density (n, c) of each row of Z in each class, up to a constant a row.
+
+    Classes are normal with means of the ``seeds`` (m, r) of that class and a common covariance,
+    shrunk after Ledoit and Wolf. Classes without a seed have −inf.
+    """
+    counts = np.bincount(classes, minlength=n_classes)
+    means = class_sums(classes, seeds, n_classes) / np.maximum(counts, 1)[:, None]
+    within = (seeds - means[classes]).astype(np.float64)
+    if len(seeds) > len(np.unique(classes)):
+        covariance, _ = ledoit_wolf(within, assume_centered=True)
+    else:  # one seed a class tells nothing of the spread: features have unit variance
+        covariance = np.eye(Z.shape[1])
+    size = np.trace(covariance) / len(covariance)
+    covariance[np.diag_indices_from(covariance)] += 1e-3 * max(float(size), 1e-6)
+    root = np.linalg.inv(np.linalg.cholesky(covariance))
+    rows, centres = Z @ root.T, means @ root.T
+    out = rows @ centres.T - 0.5 * np.einsum("ij,ij->i", centres, centres)
+    out[:, counts == 0] = -np.inf
+    return np.asarray(out, dtype=np.float64)
+
+
+def _log_softmax(scores: Array) -> Array:
+    peak = scores.max(axis=1, keepdims=True)
+    return scores - peak - np.log(np.exp(scores - peak).sum(axis=1, keepdims=True))
+
+
+def honest_temperature(seeds: Array, classes: IntArray, n_classes: int) -> float:
+    """Temperature at which seeds left out of the estimate are predicted with the best likelihood.
+
+    Seeds are left out in folds, each class spread over all of them.
+    """
+    order = np.argsort(classes, kind="stable")
+    fold = np.empty(len(seeds), dtype=np.intp)
+    fold[order] = np.arange(len(seeds)) % _FOLDS
+    score = np.zeros(len(TEMPERATURES))
+    for k in range(_FOLDS):
+        rest, out = fold != k, fold == k
+        known = np.isin(classes[out], classes[rest])
+        if not known.any() or not rest.any():
+            continue
+        raw = log_likelihoods(seeds[out][known], seeds[rest], classes[rest], n_classes)
+        truth = classes[out][known]
+        for t, temperature in enumerate(TEMPERATURES):
+            score[t] += _log_softmax(raw / temperature)[np.arange(len(truth)), truth].sum()
+    return float(TEMPERATURES[int(np.argmax(score))]) if score.any() else float(TEMPERATURES[-1])
+
+
+def beliefs(W: Array, clusters: IntArray, known: IntArray) -> tuple[IntArray, Array]:
+    """Class of each sample, −1 where it is not sure, and the certainty of it (n,).
+
+    Parameters
+    ----------
+    W : (n, r) array
+        Features.
+    clusters : (n,) int array
+        Cluster of each sample.
+    known : (n,) int array
+        Labels, −1 for unknown.
+
+    Returns
+    -------
+    classes : (n,) int array
+        The label where there is one; else the likely class, or −1.
+    weights : (n,) array
+        1 where there is a label, 0 where the class is −1.
+    """
+    at = np.flatnonzero(known >= 0)
+    n_classes = int(known.max()) + 1
+    if len(np.unique(known[at])) < 2:  # one class tells nothing of the others
+        return known.copy(), (known >= 0).astype(W.dtype)
+    Z = cluster_space(W)
+    temperature = honest_temperature(Z[at], known[at], n_classes)
+    raw = log_likelihoods(Z, Z[at], known[at], n_classes)
+    there = np.bincount(known[at], minlength=n_classes) > 0
+    own = _log_softmax(raw[:, there] / temperature)
+    count = int(clusters.max()) + 1
+    sizes = np.maximum(np.bincount(clusters, minlength=count), 1)[:, None]
+    shared = class_sums(clusters, own, count) / sizes
+    posterior = np.exp(_log_softmax(0.5 * (own + shared[clusters])))
+    best = posterior.argmax(axis=1)
+    certainty = posterior[np.arange(len(Z)), best]
+    sure = certainty >= SURE
+    classes = np.where(sure, np.flatnonzero(there)[best], -1).astype(np.intp)
+    classes[at] = known[at]
+    weights = np.where(sure, certainty, 0.0).astype(W.dtype)
+    weights[at] = 1.0
+    return classes, weights
