@@ -37,7 +37,8 @@ def configuration(**changes: Any) -> BenchConfig:
         load_watch(download=False)
     except DataNotFoundError:
         title = "Features of synthetic recordings with few labels"
-        changes = {"datasets": ["synthetic"], "title": title} | changes
+        made = {"n_samples": 1200, "n_classes": 5, "n_subjects": 10}
+        changes = {"datasets": [{"name": "synthetic", "options": made}], "title": title} | changes
     return preset("demo", **changes)
 
 

@@ -112,6 +112,12 @@ def test_completion_of_commands_datasets_and_presets(cli_process):
     assert complete(cli_process, "fit", "x", "--method", "plc") == ["plc", "plc-paper"]
 
 
+def test_terminals_that_know_ascii_only(cli_process):
+    done = cli_process("datasets", "info", "sleep-edf", env={"PYTHONIOENCODING": "ascii"})
+    assert done.code == 0
+    assert "Obery\\xe9" in done.out
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(cli_process, shell):
     done = cli_process(env={"_TENSORCONTRAST_COMPLETE": f"source_{shell}"})

@@ -181,4 +181,7 @@ def main() -> None:
     """Run the command line."""
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # no encoding of a terminal stops a command
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="tensorcontrast")

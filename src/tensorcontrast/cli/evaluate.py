@@ -218,11 +218,10 @@ def _tell(
         row["n_labels"] = score.n_labels
         rows.append(row)
         table.add_row("all" if score.budget == "100%" else str(score.budget), *cells)
-    best = max(recall.values())
+    block = "▇" if session.out.encoding.lower().startswith("utf") else "="
     recalls = listing("class", "windows", "recall", "", numbers=("windows", "recall"))
     for (name, value), count in zip(recall.items(), counts[counts > 0], strict=True):
-        bar = "▇" * round(20 * value) if best > 0 else ""
-        recalls.add_row(safe(name, 40), f"{count:,}", f"{value:.3f}", bar, style="")
+        recalls.add_row(safe(name, 40), f"{count:,}", f"{value:.3f}", block * round(20 * value))
     n_subjects = len(np.unique(groups))
     session.result(
         {

@@ -1,0 +1,72 @@
+"""docs/cli.md stays true: options, examples, settings files, keys and codes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tensorcontrast.cli.failures import Code
+from tensorcontrast.cli.settings import FitSettings
+from tensorcontrast.evaluate.config import BenchConfig
+from tensorcontrast.evaluate.presets import PRESETS
+from tensorcontrast.evaluate.toml_config import load_toml
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def blocks(kind):
+    return re.findall(rf"(?ms)^```{kind}\n(.*?)^```", PAGE)
+
+
+def test_every_example_names_commands_and_options_that_exist(cli):
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    assert len(lines) > 20
+    helps = {}
+    for line in lines:
+        program, *words = shlex.split(line, comments=True)
+        assert program == "tensorcontrast"
+        path = words[: 2 if words[0] == "datasets" else 1]
+        if path[0].startswith("-"):
+            path = []
+        key = tuple(path)
+        if key not in helps:
+            done = cli(*path, "--help")
+            assert done.code == 0, line
+            helps[key] = done.out
+        for option in (w for w in words if re.match(r"--?[a-z]", w)):
+            assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[key]), f"{line}: {option}"
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    list(zip(blocks("toml"), (FitSettings, BenchConfig), strict=True)),
+    ids=["fit", "bench"],
+)
+def test_the_settings_files_are_valid(tmp_path, text, model):
+    path = tmp_path / "file.toml"
+    path.write_text(text, encoding="utf-8")
+    settings = load_toml(path, model)
+    left_out = {"format", "evidence"}
+    for name in set(type(settings).model_fields) - left_out:
+        assert re.search(rf"(?m)^\[*{name}\b", text), f"{name} is not in the reference"
+
+
+def test_codes_presets_and_keys_are_listed(cli, data, model, other, tmp_path):
+    for code in Code:
+        assert re.search(rf"(?m)^\| [\d, ]*\b{int(code)}\b[\d, ]* \|", PAGE)
+    for name in PRESETS:
+        assert f"| `{name}` |" in PAGE
+    calls = {
+        "transform": [model, other, "-o", tmp_path / "f.npz"],
+        "evaluate": [model, other],
+        "components": [model],
+        "datasets list": [],
+        "datasets info": ["har"],
+    }
+    for name, args in calls.items():
+        (row,) = re.findall(rf"(?m)^\| `{name}` \| (.*) \|$", PAGE)
+        top = re.sub(r"\([^)]*\)", "", row)
+        keys = set(re.findall(r"`(\w+)`", top))
+        found = set(cli(*name.split(), *args, "--json").json) - {"command", "warnings"}
+        assert found == keys, name
