@@ -171,9 +171,7 @@ def test_neighbours_draw_windows_of_a_recording_together(solver):
 
     plain = PLC(**options).fit(X)
     near = PLC(**options).fit(X, sequence=ids)
-    none = PLC(**(options | {"neighbour_weight": 0.0})).fit(X, sequence=ids)
     if solver == "als":  # its features are free, so its factors merely follow
-        np.testing.assert_array_equal(none.factors_[0], plain.factors_[0])
         assert not np.array_equal(near.factors_[0], plain.factors_[0])
     else:
         assert within(near) > within(plain)

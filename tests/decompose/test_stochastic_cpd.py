@@ -30,10 +30,11 @@ def test_it_comes_to_nearly_the_error_of_all_samples_at_once(planted):
 
 
 def test_the_error_falls_over_the_epochs(planted):
-    errors = CPD(rank=3, random_state=0, **STOCHASTIC).fit(planted[0]).history_
-    course = errors["reconstruction_error"]
-    assert course[-1] < 0.2 * course[0]
-    assert course[20] < course[0]
+    """Down to the planted noise, which is 0.1 of the data."""
+    history = CPD(rank=3, random_state=0, **STOCHASTIC).fit(planted[0]).history_
+    course = history["reconstruction_error"]
+    assert course[0] > course[3] > course[10] > course[-1]
+    assert course[-1] == pytest.approx(0.1, rel=0.05)
 
 
 def test_a_seed_repeats_it_and_another_does_not(planted):

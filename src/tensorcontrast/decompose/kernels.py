@@ -10,14 +10,19 @@ Shapes used throughout::
     Q        (r, i)     Wᵀ X, from which every mode's MTTKRP follows without touching X again
 
 Sums over samples that feed an error are taken in float64 whatever the dtype of the arrays.
+
+Arrays may be of any library with the array API (NumPy, PyTorch on any device, CuPy): results are
+of the same library. NumPy has a faster way here and there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device, is_numpy_namespace
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
@@ -43,25 +48,38 @@ __all__ = [
 ]
 
 
+def _float64(x: Array) -> Array:
+    xp = array_namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def _row_products(a: Array, b: Array) -> Array:
+    """``⟨a_i, b_i⟩`` of the rows of two arrays (n, i)."""
+    xp = array_namespace(a, b)
+    return np.einsum("ij,ij->i", a, b) if is_numpy_namespace(xp) else xp.sum(a * b, axis=1)
+
+
 def inner(a: Array, b: Array) -> float:
     """Sum of products of two arrays of one shape: rows in their dtype, their sum in float64."""
-    if a.size == 0:
+    xp = array_namespace(a, b)
+    if 0 in a.shape:
         return 0.0
     if a.ndim != 2:
         a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
-    return float(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64))
+    return float(xp.sum(_row_products(a, b), dtype=xp.float64))
 
 
-def row_norms_squared(X: Array) -> NDArray[np.float64]:
+def row_norms_squared(X: Array) -> Array:
     """Squared norm of each row of X (n, i), in float64 without a float64 copy of X."""
+    xp = array_namespace(X)
     n, i = X.shape
-    out = np.empty(n)
     step = max(1, 2**22 // max(i, 1))
+    parts = []
     for start in range(0, n, step):  # a block of rows at a time: memory stays bounded
-        block = X[start : start + step].astype(np.float64)
-        np.einsum("ij,ij->i", block, block, out=out[start : start + step])
-    return out
+        block = _float64(X[start : start + step, :])
+        parts.append(_row_products(block, block))
+    return xp.concat(parts) if parts else xp.zeros(0, dtype=xp.float64)
 
 
 def khatri_rao(factors: Factors) -> Array:
@@ -70,7 +88,7 @@ def khatri_rao(factors: Factors) -> Array:
     Equation E1.
     """
     r = factors[0].shape[1]
-    rows = np.ascontiguousarray(factors[0].T)
+    rows = factors[0].T
     for U in factors[1:]:
         # (r, a, 1) * (r, 1, b) -> (r, a·b)
         rows = (rows[:, :, None] * U.T[:, None, :]).reshape(r, -1)
@@ -82,11 +100,11 @@ def gram(factors: Factors, skip: int | None = None) -> Array:
 
     Equation E10: H is never formed for it.
     """
-    r = factors[0].shape[1]
-    out = np.ones((r, r), dtype=factors[0].dtype)
+    xp = array_namespace(*factors)
+    out = xp.ones_like(factors[0].T @ factors[0])
     for k, U in enumerate(factors):
         if k != skip:
-            out *= U.T @ U
+            out = out * (U.T @ U)
     return out
 
 
@@ -102,17 +120,18 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     modes behind ``mode`` are contracted first, then those before it. Equation E10.
     """
     r = Q.shape[0]
-    before = int(np.prod([U.shape[0] for U in factors[:mode]], dtype=np.int64))
-    behind = int(np.prod([U.shape[0] for U in factors[mode + 1 :]], dtype=np.int64))
+    before = math.prod(int(U.shape[0]) for U in factors[:mode])
+    behind = math.prod(int(U.shape[0]) for U in factors[mode + 1 :])
     T = Q.reshape(r, before * factors[mode].shape[0], behind)
     if mode + 1 < len(factors):
         right = khatri_rao(factors[mode + 1 :]).T  # (r, behind)
-        T = np.matmul(T, right[:, :, None])
+        T = T @ right[:, :, None]
     T = T.reshape(r, before, factors[mode].shape[0])
     if mode > 0:
         left = khatri_rao(factors[:mode]).T  # (r, before)
-        T = np.matmul(left[:, None, :], T)
-    return np.ascontiguousarray(T.reshape(r, -1).T)
+        T = left[:, None, :] @ T
+    rows = T.reshape(r, -1).T
+    return np.ascontiguousarray(rows) if is_numpy_namespace(array_namespace(rows)) else rows
 
 
 def _inverse_root(G: Array, alpha: float | Array) -> Array:
@@ -121,25 +140,27 @@ def _inverse_root(G: Array, alpha: float | Array) -> Array:
     NumPy alone does it: SciPy brings a BLAS of its own, whose threads would still be spinning
     when the next product over the samples begins.
     """
-    A = np.array(G, dtype=np.float64)
-    if not np.isfinite(A).all():
+    xp = array_namespace(G)
+    A = _float64(G)
+    if not bool(xp.all(xp.isfinite(A))):
         raise NumericalError(
             "the Gram matrix of the factors is not finite: the data or the factors overflow; "
             "fit with scale=True or dtype='float64'"
         )
-    diagonal = np.einsum("ii->i", A)
-    diagonal += alpha
+    unit = xp.eye(len(A), dtype=xp.float64, device=device(A))
+    ridge = xp.asarray(alpha, dtype=xp.float64, device=device(A))
+    A = A + unit * ridge
     # A ridge of the rounding error of G itself keeps collinear or empty columns solvable. It is
     # far below any alpha that regularises, and without it the solution is not defined at all.
-    peak = float(diagonal.max(initial=0.0))
-    floor = len(A) * peak * np.finfo(G.dtype).eps
+    peak = max(float(xp.max(xp.linalg.diagonal(A))), 0.0)
+    floor = len(A) * peak * float(xp.finfo(G.dtype).eps)
     for lift in (0.0, floor, 100.0 * floor, 1e4 * floor):
         try:
-            C = np.linalg.cholesky(A + lift * np.eye(len(A)))
-        except np.linalg.LinAlgError:
+            C = xp.linalg.cholesky(A + lift * unit)
+        except (np.linalg.LinAlgError, RuntimeError):  # PyTorch raises its own RuntimeError
             continue
-        if np.diag(C).min() ** 2 > 0.5 * floor:
-            return np.linalg.inv(C)
+        if float(xp.min(xp.linalg.diagonal(C))) ** 2 > 0.5 * floor:
+            return xp.linalg.inv(C)
     raise NumericalError(
         f"the {len(A)}×{len(A)} Gram matrix of the factors is singular: components are all zero "
         "or copies of each other; pass alpha > 0, a smaller rank or another random_state"
@@ -153,7 +174,10 @@ def ridge_solve(M: Array, G: Array, alpha: float | Array = 0.0) -> Array:
     added; where even that fails a :class:`NumericalError` says so. Equations E10, E12.
     """
     root = _inverse_root(G, alpha)
-    return ((M @ root.T) @ root).astype(M.dtype, copy=False)
+    xp = array_namespace(M, G)
+    if is_numpy_namespace(xp):
+        return ((M @ root.T) @ root).astype(M.dtype, copy=False)
+    return xp.astype((_float64(M) @ root.T) @ root, M.dtype)
 
 
 def update_factors(
@@ -177,10 +201,10 @@ def update_factors(
     misfit = 0.0
     grams = [U.T @ U for U in factors]
     for k in range(len(factors)):
-        gamma = WtW.copy()
+        gamma = WtW
         for j, G in enumerate(grams):
             if j != k:
-                gamma *= G
+                gamma = gamma * G
         M = mttkrp(Q, factors, k)
         factors[k] = ridge_solve(M, gamma, alpha)
         grams[k] = factors[k].T @ factors[k]
@@ -190,7 +214,7 @@ def update_factors(
 
 def cp_norm_squared(W: Array, factors: Factors) -> float:
     """``‖WHᵀ‖² = ⟨WᵀW, HᵀH⟩`` without forming WHᵀ."""
-    return inner((W.T @ W).astype(np.float64), gram(factors).astype(np.float64))
+    return inner(_float64(W.T @ W), _float64(gram(factors)))
 
 
 def residual_squared(norm_squared: float, P: Array, W: Array, HtH: Array) -> float:
@@ -198,8 +222,8 @@ def residual_squared(norm_squared: float, P: Array, W: Array, HtH: Array) -> flo
 
     Equation E8, first terms.
     """
-    G = (W.T @ W).astype(np.float64)
-    value = norm_squared - 2.0 * inner(P, W) + inner(G, HtH.astype(np.float64))
+    G = _float64(W.T @ W)
+    value = norm_squared - 2.0 * inner(P, W) + inner(G, _float64(HtH))
     return max(value, 0.0)
 
 
@@ -228,19 +252,28 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
         Features in normal form are ``W[:, order] * gain``; the reconstruction stays the same.
     order : (r,) int array
     """
-    r = factors[0].shape[1]
-    gain = np.ones(r, dtype=np.float64)
+    xp = array_namespace(*factors)
+    gain = xp.ones(factors[0].shape[1], dtype=xp.float64, device=device(factors[0]))
     unit: list[Array] = []
     for U in factors:
-        norm = np.linalg.norm(U.astype(np.float64), axis=0)
-        peak = U[np.abs(U).argmax(axis=0), np.arange(r)]
-        signed = np.where(peak < 0, -norm, norm)
-        gain *= signed
+        wide = _float64(U)
+        norm = xp.sqrt(xp.sum(wide * wide, axis=0))
+        largest = xp.argmax(xp.abs(wide), axis=0)
+        peak = xp.sum(
+            xp.where(xp.arange(len(U), device=device(U))[:, None] == largest[None, :], wide, 0.0),
+            axis=0,
+        )
+        signed = xp.where(peak < 0, -norm, norm)
+        gain = gain * signed
         # A column of zeros has no direction: it stays zero and its gain becomes zero.
-        unit.append(U / np.where(norm > 0, signed, 1.0))
-    order = np.argsort(-np.abs(np.asarray(weights, dtype=np.float64) * gain), kind="stable")
+        unit.append(wide / xp.where(norm > 0, signed, xp.ones_like(signed)))
+    size = xp.asarray(weights, dtype=xp.float64, device=device(gain))
+    order = xp.argsort(-xp.abs(size * gain), stable=True)
     dtype = factors[0].dtype
-    return [np.ascontiguousarray(U[:, order], dtype=dtype) for U in unit], gain[order], order
+    columns = [xp.astype(xp.take(U, order, axis=1), dtype) for U in unit]
+    if is_numpy_namespace(xp):
+        columns = [np.ascontiguousarray(U) for U in columns]
+    return columns, xp.take(gain, order), order
 
 
 def factor_match_score(a: Factors, b: Factors) -> float:
