@@ -1,11 +1,24 @@
 """Figures have names and units on their axes, and show what the factors hold."""
 
+import subprocess
+import sys
+
+import matplotlib
 import numpy as np
 import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor, TensorContrastError
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.report.figures import plot_components
+from tensorcontrast.report import (
+    describe_components,
+    plot_components,
+    plot_convergence,
+    plot_embedding,
+    plot_graph,
+    plot_label_curve,
+    save_figure,
+    score_tables,
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +74,135 @@ def test_bad_input(rec):
         plot_components(model, features=W)
     with pytest.raises(TensorContrastError, match="one label a row"):
         plot_components(model, features=W, y=rec.y[:-1])
+
+
+def test_convergence_draws_the_history(rec):
+    model = fitted(rec)
+    figure = plot_convergence(model)
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == ["Reconstruction", "Contrast", "Pseudo graph"]
+    np.testing.assert_allclose(
+        figure.axes[0].lines[0].get_ydata(), model.decompose_.history_["reconstruction_error"]
+    )
+    assert all(axis.get_xlabel() == "iteration" and axis.get_ylabel() for axis in figure.axes)
+    only = plot_convergence({"objective": [3.0, 2.0, 1.0]})
+    np.testing.assert_allclose(only.axes[0].lines[0].get_ydata(), [3, 2, 1])
+    with pytest.raises(TensorContrastError, match="history"):
+        plot_convergence(object())
+    with pytest.raises(TensorContrastError, match="equal length"):
+        plot_convergence({"objective": [1.0], "seconds": [1.0, 2.0]})
+
+
+def test_embedding_draws_every_class_with_its_own_look():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.repeat(np.arange(12), 4), [-1, -1]])
+    xy = rng.standard_normal((len(y), 2))
+    figure = plot_embedding(xy, y, classes=[f"$c{k}$" for k in range(12)], method=None)
+    points = figure.axes[0].collections
+    assert len(points) == 13  # the unlabelled first
+    for c in range(12):
+        np.testing.assert_allclose(points[c + 1].get_offsets(), xy[y == c])
+    looks = {
+        (
+            tuple(p.get_facecolor()[0]),
+            len(p.get_paths()[0].vertices),
+            str(p.get_paths()[0].vertices),
+        )
+        for p in points[1:]
+    }
+    assert len(looks) == 12
+    texts = [t.get_text() for t in figure.legends[0].get_texts()]
+    assert texts[0] == "no label" and texts[1] == r"\$c0\$"
+    with pytest.raises(TensorContrastError, match="two columns"):
+        plot_embedding(rng.standard_normal((9, 3)), method=None)
+    with pytest.raises(TensorContrastError, match="tsne"):
+        plot_embedding(rng.standard_normal((9, 3)), method="umap")
+    assert plot_embedding(rng.standard_normal((30, 1)), method="tsne").axes
+
+
+def test_graph_is_the_adjacency_ordered_by_class():
+    y = np.array([1, 0, 1, 0, 2, -1])
+    labels = np.array([0, 1, 0, 0, 2, 2])
+    figure = plot_graph(labels, y, classes=["a", "b", "c"])
+    order = [1, 3, 0, 2, 4]  # by class, the unlabelled left out; within a class by pseudo class
+    order = sorted(order, key=lambda i: (y[i], labels[i]))
+    pseudo, true = (axis.images[0].get_array()[..., 3] > 0 for axis in figure.axes)
+    np.testing.assert_array_equal(pseudo, np.equal.outer(labels[order], labels[order]))
+    np.testing.assert_array_equal(true, np.equal.outer(y[order], y[order]))
+    names = [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    assert names == ["a", "b", "c"]
+    assert len(plot_graph(labels).axes) == 1
+    with pytest.raises(TensorContrastError, match="one a sample"):
+        plot_graph(labels, y[:-1])
+
+
+def test_label_curve_draws_the_means(cells):
+    tables = score_tables(cells)
+    figure = plot_label_curve(tables)
+    assert [a.get_title(loc="left") for a in figure.axes] == ["walk", "sleep"]
+    for axis, table in zip(figure.axes, tables, strict=True):
+        drawn = [c.lines[0].get_ydata() for c in axis.containers]
+        means = [[row.scores[b].mean for b in table.budgets] for row in table.rows]
+        np.testing.assert_allclose(drawn, means)
+        assert axis.get_ylabel() == "accuracy" and "labels" in axis.get_xlabel()
+    one = plot_label_curve(tables[0], methods=["PLC"])
+    assert len(one.axes[0].containers) == 1
+    with pytest.raises(TensorContrastError, match="no finished cell"):
+        plot_label_curve([])
+
+
+def test_figures_leave_no_trace_in_matplotlib(rec):
+    model = fitted(rec)
+    before = dict(matplotlib.rcParams)
+    plot_components(model)
+    plot_convergence(model)
+    assert dict(matplotlib.rcParams) == before
+    code = (
+        "import sys, tensorcontrast.report as r\n"
+        "r.plot_graph([0, 0, 1]); r.plot_convergence({'objective': [2.0, 1.0]})\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_saved_figures(tmp_path):
+    figure = plot_convergence({"objective": [3.0, 2.0, 1.0]})
+    paths = save_figure(figure, tmp_path / "a" / "b", "curve", ("png", "svg", "pdf"))
+    assert [p.name for p in paths] == ["curve.png", "curve.svg", "curve.pdf"]
+    assert paths[0].read_bytes()[:4] == b"\x89PNG"
+    twice = [
+        save_figure(plot_graph([0, 1, 1]), tmp_path / f"again{k}", "graph", ("svg",))[0]
+        for k in range(2)
+    ]
+    assert twice[0].read_bytes() == twice[1].read_bytes()  # the same drawing, the same file
+    for name in ("../up", "a/b", "", "x\n"):
+        with pytest.raises(TensorContrastError, match="letters"):
+            save_figure(figure, tmp_path, name)
+    with pytest.raises(TensorContrastError, match="png, svg and pdf"):
+        save_figure(figure, tmp_path, "x", ("exe",))
+
+
+def test_names_in_any_script_are_drawn_without_a_warning(tmp_path):
+    figure = plot_graph([0, 1, 0, 1], [0, 1, 0, 1], classes=["脳波 🧠", "$x_1$"])
+    (path,) = save_figure(figure, tmp_path, "names", ("png",))
+    assert path.stat().st_size > 1000
+
+
+def test_components_are_told_in_words(rec):
+    model = fitted(rec)
+    W = model.transform(rec)
+    found = describe_components(model, features=W, y=rec.y, classes=rec.classes)
+    assert sorted(c.index for c in found) == list(range(5))
+    shares = [c.separation for c in found]
+    assert shares == sorted(shares, reverse=True) and 0 <= shares[-1] <= shares[0] <= 1
+    best = found[0]
+    groups = [W[rec.y == c, best.index] for c in range(3)]
+    within = sum(((g - g.mean()) ** 2).sum() for g in groups)
+    total = ((W[:, best.index] - W[:, best.index].mean()) ** 2).sum()
+    assert best.separation == pytest.approx(1 - within / total, rel=1e-3)
+    means = best.class_means
+    assert rec.classes[int(np.argmax(np.abs(means)))] in best.sentence
+    assert "Hz" in best.sentence and best.sentence.endswith(".")
+    loudest = int(np.argmax(np.abs(best.channel_weights)))
+    assert rec.channels[loudest] in best.sentence
+    assert describe_components(model, n_components=2)[1].class_means is None

@@ -123,7 +123,7 @@ def findings(table: ScoreTable) -> list[str]:
     lines = []
     for budget in table.budgets:
         rows = sorted(
-            (row for row in table.rows if budget in row.scores),
+            (row for row in table.rows if budget in row.scores and row.competes),
             key=lambda row: -row.scores[budget].mean,
         )
         if len(rows) < 2:

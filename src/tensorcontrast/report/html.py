@@ -133,9 +133,13 @@ def _table(table: ScoreTable, titled: bool) -> str:
 
 def _figures(items: Sequence[FigureItem], svg: InlineSvg) -> str:
     out = []
-    for item in items:
+    small = [item.figure.get_figwidth() <= 6 for item in items]
+    waiting = False  # a small figure has the left half and the right half is free
+    for k, item in enumerate(items):
         drawn = svg.add(item.figure, f"{item.title}. {item.caption}")
-        size = "full" if item.figure.get_figwidth() > 6 or len(items) == 1 else "half"
+        half = small[k] and (waiting or small[k + 1 : k + 2] == [True])
+        waiting = half and not waiting
+        size = "half" if half else "full"
         out.append(
             f'<figure class="plate {size}"><h4>{html_text(item.title)}</h4>'
             f'<div class="wide" tabindex="0" role="region" aria-label="{html_text(item.title)}">'

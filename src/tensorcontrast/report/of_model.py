@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.components import Component, describe_components
@@ -61,8 +60,6 @@ def report_from_model(
         Scores, where any were measured.
     """
     check_is_fitted(model, "decompose_")
-    if len(recordings) == 0:
-        raise InvalidInputError("the recordings hold no window to look at")
     features = np.asarray(model.transform(recordings))
     name = recordings.name or "these recordings"
     fitted = getattr(model.decompose_, "labels_", None)

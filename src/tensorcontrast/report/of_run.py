@@ -60,7 +60,7 @@ def report_from_run(run: Run | str | Path, *, metric: str = "accuracy") -> Repor
         question=_question(run, tables),
         facts=_facts(run, tables),
         tables=tables,
-        findings=_findings(tables, main),
+        findings=_findings(tables),
         figures=figures,
         views=views,
         evidence=[item for table in tables for item in _evidence(run, table, len(tables))],
@@ -117,11 +117,10 @@ def _facts(run: Run, tables: Sequence[ScoreTable]) -> list[tuple[str, str]]:
     return facts
 
 
-def _findings(tables: Sequence[ScoreTable], methods: Sequence[str]) -> list[str]:
+def _findings(tables: Sequence[ScoreTable]) -> list[str]:
     lines = []
     for table in tables:
-        rows = tuple(row for row in table.rows if row.method in methods)
-        own = findings(ScoreTable(table.dataset, table.budgets, rows, table.metric))
+        own = findings(table)
         if len(tables) > 1:  # the fewest and the most labels tell the story
             own = [f"{table.dataset}: {line[0].lower()}{line[1:]}" for line in own]
             own = [own[0], own[-1]] if len(own) > 2 else own
@@ -317,35 +316,40 @@ def _evidence(run: Run, table: ScoreTable, n_tables: int) -> Iterator[FigureItem
                 "adjusted Rand index of pseudo classes and classes: 1 for equal, 0 for chance.",
                 evidence.plot_adjacency(found),
             )
-    seeds = run.evidence(label, "seeds")
-    if seeds is not None:
+    for method in methods:
+        seeds = run.evidence(label, "seeds", method)
+        if seeds is None:
+            continue
         ari = np.asarray(seeds["ari"], dtype=np.float64)
         off = ari[~np.eye(len(ari), dtype=bool)]
         mean = f"{off.mean():.2f}" if len(off) else "unknown"
         yield FigureItem(
-            f"{prefix}seeds",
-            f"The pseudo graph under {len(ari)} seeds{after}",
+            f"{prefix}{_slug(method)}-seeds",
+            f"The pseudo graph under {len(ari)} seeds: {method}{after}",
             f"Each two agree with an adjusted Rand index of {mean} on average.",
             evidence.plot_seeds(seeds),
         )
 
 
 def _variants(table: ScoreTable, prefix: str, after: str) -> Iterator[FigureItem]:
-    """Draw true graph and ablation of the default, then of the paper's algorithm."""
+    """Draw true graphs, then ablations, of the default and of the paper's algorithm."""
     methods = [row.method for row in table.rows]
-    for base, mark, end in (("PLC", "", ""), ("PLC (paper)", "paper-", " (paper)")):
-        true = "PLC (paper, true graph)" if end else "PLC (true graph)"
+    families = [
+        ("PLC", "", "PLC (true graph)"),
+        ("PLC (paper)", "paper-", "PLC (paper, true graph)"),
+    ]
+    for base, mark, true in families:
         if true in methods and base in methods:
             yield FigureItem(
                 f"{prefix}{mark}true-graph",
                 f"{base}: true-label graph against pseudo graph{after}",
-                "The contrast over a graph of the true labels of the unlabelled windows shows what "
-                "the pseudo graph could reach at best. Whiskers are one standard deviation over "
-                "repeats.",
+                "A graph of the true labels of the unlabelled windows shows what the pseudo graph "
+                "could reach at best. Whiskers are one standard deviation over repeats.",
                 evidence.plot_true_graph(table, ["CPD", base, true]),
             )
+    for base, mark, _ in families:
         without = [
-            m for m in methods if m.startswith("w/o") and m.endswith(" (paper)") == bool(end)
+            m for m in methods if m.startswith("w/o") and m.endswith(" (paper)") == bool(mark)
         ]
         if without and base in methods:
             yield FigureItem(

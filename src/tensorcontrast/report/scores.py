@@ -60,6 +60,8 @@ class ScoreRow:
     fit_seconds: float | None = None
     n_parameters: int | None = None
     note: str = ""
+    competes: bool = True
+    """False for an upper bound that was shown labels: it is never the best of a column."""
 
 
 def budget_name(budget: object) -> str:

@@ -164,6 +164,13 @@ def save_figure(
     return paths
 
 
+def settle(figure: Figure) -> None:
+    """Lay a finished figure out once and for all, so that drawing it again is quick."""
+    with _any_script():
+        figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
 def _render(figure: Figure, suffix: str, *, fonts: str, transparent: bool = False) -> bytes:
     buffer = io.BytesIO()
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[suffix]

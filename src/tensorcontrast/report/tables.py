@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.report.console import ConsoleTable
 from tensorcontrast.report.scores import METRICS, Published, Score, ScoreRow, budget_name
 from tensorcontrast.report.text import html_text, markdown_text, plain
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tensorcontrast.evaluate.run import Run
 
 __all__ = ["ScoreTable", "run_tables", "score_tables"]
@@ -56,15 +55,16 @@ class ScoreTable:
         return f"{name[0].upper()}{name[1:]} on test data, {over}"
 
     def best(self, budget: str) -> set[str]:
-        """Methods whose mean, as it is printed, is the highest of a column."""
-        means = {row.method: round(row.scores[budget].mean, 3) for row in self._with(budget)}
+        """Return the methods whose mean, as it is printed, is the highest of a column."""
+        means = {
+            row.method: round(row.scores[budget].mean, 3)
+            for row in self.rows
+            if budget in row.scores and row.competes
+        }
         top = max(means.values(), default=0.0)
         return (
             {method for method, mean in means.items() if mean == top} if len(means) > 1 else set()
         )
-
-    def _with(self, budget: str) -> list[ScoreRow]:
-        return [row for row in self.rows if budget in row.scores]
 
     def head(self) -> list[str]:
         """Titles of the columns that have anything in them."""
@@ -98,7 +98,8 @@ class ScoreTable:
             for k, row in enumerate(self.rows)
         ]
 
-    def _marked(self) -> list[list[bool]]:
+    def marked(self) -> list[list[bool]]:
+        """Return which cells of :meth:`body` are the best of their column."""
         best = [self.best(b) for b in self.budgets]
         n_extra = len(self._extra())
         return [
@@ -113,7 +114,7 @@ class ScoreTable:
         head = self.head()
         rule = ["---", *("---" if title == "note" else "---:" for title in head[1:])]
         lines = [head, rule]
-        for cells, marks in zip(self.body(), self._marked(), strict=True):
+        for cells, marks in zip(self.body(), self.marked(), strict=True):
             texts = [markdown_text(cell) for cell in cells]
             lines.append([f"**{t}**" if m else t for t, m in zip(texts, marks, strict=True)])
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -130,7 +131,7 @@ class ScoreTable:
         )
         rows = []
         footnotes = self.footnotes()
-        for row, cells, marks in zip(self.rows, self.body(), self._marked(), strict=True):
+        for row, cells, marks in zip(self.rows, self.body(), self.marked(), strict=True):
             number = f"<sup>{footnotes.index(row.note) + 1}</sup>" if row.note else ""
             line = [f'<th scope="row">{html_text(cells[0])}{number}</th>']
             for title, cell, mark in zip(titles[1:], cells[1:], marks[1:], strict=True):
@@ -143,30 +144,9 @@ class ScoreTable:
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
 
-    def rich(self) -> Table:
-        """Return a table for the terminal."""
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(
-            title=Text(f"{plain(self.dataset)}: {plain(self.caption)}"),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-        )
-        for title in self.head():
-            left = title in ("method", "note")
-            table.add_column(
-                Text(plain(title)), justify="left" if left else "right", no_wrap=not left
-            )
-        for cells, marks in zip(self.body(), self._marked(), strict=True):
-            table.add_row(
-                *(
-                    Text(plain(c), style="bold green" if m else "")
-                    for c, m in zip(cells, marks, strict=True)
-                )
-            )
-        return table
+    def rich(self) -> ConsoleTable:
+        """Return a table for the terminal, which fits itself to the width there is."""
+        return ConsoleTable(self)
 
     def json(self) -> dict[str, Any]:
         """Return plain data, NaN as None."""
@@ -212,8 +192,8 @@ def score_tables(
     ----------
     cells : iterable of mappings or objects
         With ``dataset``, ``method``, ``seed``, ``budget`` and the metric; where there are any,
-        ``epoch_seconds``, ``fit_seconds``, ``n_parameters`` and ``note``. Datasets, methods
-        and budgets keep the order in which they come.
+        ``epoch_seconds``, ``fit_seconds``, ``n_parameters``, ``note`` and ``competes`` (False for
+        an upper bound). Datasets, methods and budgets keep the order in which they come.
     metric : {"accuracy", "balanced_accuracy", "macro_f1"}
         Which score.
     published : mapping of (dataset, method) to Published, optional
@@ -265,6 +245,7 @@ def run_tables(run: Run, *, metric: str = "accuracy") -> list[ScoreTable]:
             **{name: getattr(c, name) for name in _CELL},
             metric: getattr(c, metric),
             "note": notes.get((c.dataset, c.method), ""),
+            "competes": run.config.method(c.method).labels_in_graph != "all",
         }
         for c in sorted(
             (c for c in run.ok if getattr(c, metric) is not None),
@@ -302,6 +283,7 @@ def _cell(cell: Any, metric: str) -> dict[str, Any]:
         "budget": str(get("budget")),
         "score": score,
         "note": str(get("note") or ""),
+        "competes": get("competes") is not False,
         **{key: get(key) for key in ("epoch_seconds", "fit_seconds", "n_parameters")},
     }
 
@@ -328,6 +310,7 @@ def _row(
         mean("fit_seconds"),
         None if parameters is None else round(parameters),
         "; ".join(dict.fromkeys(c["note"] for c in cells if c["note"])),
+        all(c["competes"] for c in cells),
     )
 
 

@@ -15,7 +15,7 @@ from tensorcontrast.report.data import ReportData
 from tensorcontrast.report.html import render_html
 from tensorcontrast.report.markdown import render_markdown
 from tensorcontrast.report.of_model import report_from_model
-from tensorcontrast.report.style import save_figure
+from tensorcontrast.report.style import save_figure, settle
 from tensorcontrast.report.tables import ScoreTable
 from tensorcontrast.report.text import plain
 
@@ -51,6 +51,8 @@ def write_report(
     report = _gathered(source)
     folder = "figures" if target.stem == "report" else f"{target.stem}-figures"
     items = report.all_figures()
+    for item in items:
+        settle(item.figure)
     if kind == "md":
         text = render_markdown(report, quote(folder) if figures else None)
     else:
