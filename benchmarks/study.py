@@ -96,6 +96,20 @@ def stacked(X: np.ndarray, fs: float) -> np.ndarray:
     return np.concatenate(parts, axis=2)
 
 
+def signed_dc(X: np.ndarray, fs: float) -> np.ndarray:
+    """√|Z| with the sign of Z in the row of frequency zero, where it is real."""
+    T = SpectrogramTensor(fs, mean_row=True).fit_transform(X)
+    T[:, :, 0] *= np.sign(T[:, :, -1])
+    return np.ascontiguousarray(T[:, :, :-1])
+
+
+def heavy_mean(X: np.ndarray, fs: float) -> np.ndarray:
+    """Give the row of the signed mean twice the size it has."""
+    T = SpectrogramTensor(fs, mean_row=True).fit_transform(X)
+    T[:, :, -1] *= 2
+    return T
+
+
 def prototypes(model: Any, W: np.ndarray) -> np.ndarray:
     """Softmax of the cosines to 32 centres of the fitted features."""
     from sklearn.cluster import KMeans
@@ -142,6 +156,16 @@ VARIANTS: dict[str, Variant] = {
     "mean row, cosine to prototypes": Variant(tensor=MEAN, after=prototypes),
     "mean row, signed root": Variant(tensor=MEAN, after=signed_root),
     "mean row, unit length": Variant(tensor=MEAN, after=unit_length),
+    "signed zero row, cpd": Variant(tensors=signed_dc, cpd=True),
+    "signed zero row": Variant(tensors=signed_dc),
+    "signed zero row, τ 0.1": Variant(tensors=signed_dc, plc={"temperature": 0.1}),
+    "mean row twice, cpd": Variant(tensors=heavy_mean, cpd=True),
+    "mean row twice": Variant(tensors=heavy_mean),
+    "mean row, equal channels, τ 0.1": Variant(
+        tensor=MEAN, prepare=equal_channels, plc={"temperature": 0.1}
+    ),
+    "mean row, τ 0.1, β 0.15": Variant(tensor=MEAN, plc={"temperature": 0.1, "beta": 0.15}),
+    "base, τ 0.1": Variant(plc={"temperature": 0.1}),
     "three resolutions, cpd": Variant(tensors=stacked, cpd=True),
     "three resolutions": Variant(tensors=stacked),
     "mean row, neighbours as views": Variant(
@@ -230,7 +254,7 @@ def _cell(few: list[float], full: float, error: float, seconds: float) -> dict[s
     }
 
 
-def read(path: Path) -> dict[tuple[str, str, int], dict[str, float]]:
+def read(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
     """Results so far."""
     out = {}
     if path.is_file():
@@ -240,26 +264,35 @@ def read(path: Path) -> dict[tuple[str, str, int], dict[str, float]]:
     return out
 
 
-def show(found: dict[tuple[str, str, int], dict[str, float]], console: Console) -> None:
-    """Print mean ± standard deviation of every variant and dataset."""
-    table = Table(title="Development subjects: 60 labels, all labels, error", title_justify="left")
+def show(found: dict[tuple[str, str, int], dict[str, Any]], console: Console) -> None:
+    """Print every variant on every dataset, and how it differs from ``base``, seed by seed."""
+    table = Table(
+        title="Development subjects, 60 labels / all labels: mean over the splits, difference to "
+        "base ± its standard error; reconstruction error",
+        title_justify="left",
+    )
     table.add_column("variant")
     for name in NAMES:
         table.add_column(name, justify="right")
-    for variant in dict.fromkeys(key[1] for key in found):
+    for variant in [v for v in VARIANTS if any(key[1] == v for key in found)]:
         row = [variant]
         for name in NAMES:
-            cells = [c for (d, v, _), c in found.items() if d == name and v == variant]
-            text = ""
+            cells = {s: c for (d, v, s), c in found.items() if d == name and v == variant}
+            base = {s: c for (d, v, s), c in found.items() if d == name and v == "base"}
+            lines = []
+            for key in ("60 labels", "all labels"):
+                if not cells:
+                    continue
+                mean = np.mean([c[key] for c in cells.values()])
+                both = [cells[s][key] - base[s][key] for s in cells if s in base]
+                text = f"{mean:.3f}"
+                if len(both) > 1:
+                    error = np.std(both, ddof=1) / np.sqrt(len(both))
+                    text += f" ({np.mean(both):+.3f} ± {error:.3f})"
+                lines.append(text)
             if cells:
-                parts = []
-                for key in ("60 labels", "all labels"):
-                    values = [c[key] for c in cells]
-                    sd = np.std(values, ddof=1) if len(values) > 1 else 0.0
-                    parts.append(f"{np.mean(values):.3f} ± {sd:.3f}")
-                parts.append(f"{np.mean([c['error'] for c in cells]):.3f}")
-                text = ", ".join(parts)
-            row.append(text)
+                lines.append(f"error {np.mean([c['error'] for c in cells.values()]):.3f}")
+            row.append("\n".join(lines))
         table.add_row(*row)
     console.print(table)
 
