@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from tensorcontrast.augment import Augmentation
 from tensorcontrast.decompose import ATD, CPD, PLC
@@ -168,6 +169,7 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
             "does not know; update tensorcontrast"
         )
     model = cls(**params)
+    _check_params(model, params)
     for name, value in state["learned"].items():
         if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
             raise DamagedFileError(f"{name!r} is not the name of a learned attribute")
@@ -175,6 +177,16 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model
+
+
+def _check_params(model: Any, params: dict[str, Any]) -> None:
+    """Check parameters as ``fit`` does; those that a file cannot hold are None and go unchecked."""
+    constraints = getattr(model, "_parameter_constraints", {})
+    given = {k: v for k, v in params.items() if v is not None and k in constraints}
+    try:
+        validate_parameter_constraints(constraints, given, type(model).__name__)
+    except InvalidParameterError as error:
+        raise DamagedFileError(str(error)) from None
 
 
 # -------------------------------------------------------------------- files
@@ -260,7 +272,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise MissingDependencyError(f"{path}: {error}") from error
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except Exception as error:  # whatever a forged description leads to
         raise DamagedFileError(
             f"{path} has a right checksum but its header does not describe a model: {error!r}"
         ) from error

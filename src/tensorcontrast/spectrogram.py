@@ -322,8 +322,14 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             ) from None
 
     def _check_learned(self) -> None:
-        """Rebuild what a model file does not hold."""
+        """Check what a model file holds, and rebuild what it does not."""
+        sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
+        if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
+            raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
         self._frames = self._make_frames()
+        shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
+        if tuple(self.output_shape_) != shape:
+            raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
 
     def _weight(self) -> np.ndarray:
         """Sum of the squared windows of all frames over each sample."""

@@ -57,7 +57,14 @@ def read_edf(
             "those of one rate"
         )
     with file_errors(source, "EDF signals"):
-        signals = np.stack([np.asarray(s.data, dtype=np.float32) for s in picked])
+        with np.errstate(all="ignore"):
+            signals = np.stack([np.asarray(s.data, dtype=np.float32) for s in picked])
+        if not np.isfinite(signals).all():
+            bad = int(np.flatnonzero(~np.isfinite(signals).all(axis=1))[0])
+            raise DamagedFileError(
+                f"{source}: the scale of channel {list(rates)[bad]!r} takes it out of the range of "
+                "float32; pass channels= without it"
+            )
         units = tuple(str(s.physical_dimension) for s in picked)
         fs = next(iter(rates.values()))
         about: dict[str, Any] = {

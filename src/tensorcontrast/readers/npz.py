@@ -13,6 +13,7 @@ import hashlib
 import json
 import warnings
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -78,7 +79,8 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
             raise InvalidInputError(f"{error}; rename it") from None
     arrays.update(recordings.columns)
     manifest = {"format": FORMAT, "sha256": {key: _digest(a) for key, a in arrays.items()}}
-    arrays[_MANIFEST] = np.asarray(json.dumps(manifest))
+    # First, so that a list of members that was cut off still has it.
+    arrays = {_MANIFEST: np.asarray(json.dumps(manifest)), **arrays}
     with atomic_write(target) as stream:
         _write_zip(stream, arrays, compress)
         if expands_too_much(sum(a.nbytes for a in arrays.values()), stream.tell()):
@@ -189,6 +191,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     arrays: dict[str, npt.NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
+        _check_count(path, len(members))
         check_expansion(path, sum(m.file_size for m in members), path.stat().st_size)
         for member in members:
             key = member.filename.removesuffix(".npy")
@@ -204,11 +207,21 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
                 with archive.open(member) as stream:
                     arrays[key] = read_npy(stream, member.file_size, where)
                     stream.read(1)  # reaching the end makes zipfile compare the checksum
-            except (zipfile.BadZipFile, EOFError) as error:
+            except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
                 raise DamagedFileError(f"{where}: {error}; copy the file again") from error
     if _MANIFEST in arrays:
         _verify(arrays, path)
     return arrays
+
+
+def _check_count(path: Path, found: int) -> None:
+    """Compare the number of members with what the end of the zip says, which zipfile does not."""
+    with path.open("rb") as stream:
+        stream.seek(-min(path.stat().st_size, 22 + 65535), 2)
+        end = stream.read()
+    said = int.from_bytes(end[end.rfind(b"PK\5\6") :][10:12], "little")
+    if said not in (found, 0xFFFF):  # the latter where the number does not fit
+        raise DamagedFileError(f"{path}: lists {found} of its {said} members; copy it again")
 
 
 def _verify(arrays: dict[str, npt.NDArray[Any]], path: Path) -> None:

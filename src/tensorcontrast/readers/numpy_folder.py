@@ -68,17 +68,17 @@ def _meta(folder: Path) -> dict[str, npt.NDArray[Any]]:
                 f"{file}: does not know {unknown}; it may hold {sorted(_META)}, and arrays go to "
                 "files of their own such as age.npy"
             )
-        return {key: _value(key, value) for key, value in meta.items() if value is not None}
+        return {key: _value(key, value, file) for key, value in meta.items() if value is not None}
 
 
-def _value(key: str, value: Any) -> npt.NDArray[Any]:
+def _value(key: str, value: Any, where: Path) -> npt.NDArray[Any]:
     """One value or one list of ``meta.json`` as an array; nothing else is meant there."""
     items = value if isinstance(value, list) else [value]
     if items and all(isinstance(item, str) for item in items):
         text = as_text(key, items)
         return text if isinstance(value, list) else text[0:1].reshape(())
     if not all(type(item) in (int, float) for item in items):
-        raise DamagedFileError(f"{key!r} is neither numbers nor text: {str(value)[:60]}")
+        raise DamagedFileError(f"{where}: {key!r} is neither numbers nor text: {str(value)[:60]}")
     return np.asarray(value, dtype=np.float64)
 
 

@@ -132,13 +132,16 @@ def read_parquet(
             start = stream.read(4)
         if start != b"PAR1":
             raise ForeignFileError(f"{source}: does not start like a Parquet file")
-        frame = _parquet_frame(parquet, source)
         roles = {"sample": sample, "time": time, "label": label, "group": group}
+        wanted = None
+        if channels is not None:  # other columns need not even be readable
+            wanted = {*channels, *roles.values(), *(n for names in ROLES.values() for n in names)}
+        frame = _parquet_frame(parquet, source, wanted)
         return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=0)
 
 
-def _parquet_frame(parquet: Any, path: Path) -> Any:
-    """Read a Parquet file as a table, after a look at the sizes that it states."""
+def _parquet_frame(parquet: Any, path: Path, wanted: set[str | None] | None) -> Any:
+    """Read columns of a Parquet file, all by default, after a look at what it states of itself."""
     stored = path.stat().st_size
     with parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
         about = file.metadata
@@ -149,13 +152,20 @@ def _parquet_frame(parquet: Any, path: Path) -> Any:
         check_expansion(path, sum(abs(group.total_byte_size) for group in groups), stored)
         if sum(group.num_rows for group in groups) != about.num_rows:
             raise DamagedFileError(f"{path}: states {about.num_rows} rows, but its parts others")
-        table = file.read(use_threads=False)
+        # A named index is a column like others; a nameless one only counts rows.
+        fields = [f for f in file.schema_arrow if not f.name.startswith("__index_level_")]
+        fields = [f for f in fields if wanted is None or f.name in wanted]
+        for field in fields:
+            if field.type.num_fields:
+                raise FileError(
+                    f"{path}: the column {field.name!r} holds {field.type}, neither numbers nor "
+                    "text; pass channels= without it"
+                )
+        table = file.read([field.name for field in fields], use_threads=False)
     table.validate(full=True)
     if table.num_rows != about.num_rows:
         raise DamagedFileError(f"{path}: states {about.num_rows} rows but has {table.num_rows}")
-    # A named index becomes a column like others; a nameless one only counts rows.
-    frame = table.to_pandas(ignore_metadata=True, use_threads=False)
-    return frame[[c for c in frame.columns if not str(c).startswith("__index_level_")]]
+    return table.to_pandas(ignore_metadata=True, use_threads=False)
 
 
 def _from_frame(

@@ -137,9 +137,18 @@ def _sample(
                 f"before have {length}; unequal lengths need cutting or padding first"
             )
         try:
-            values.append(np.array(words, dtype=np.float32))
+            double = np.array(words, dtype=np.float64)
         except ValueError as error:
             raise DamagedFileError(f"{where} line {number}: channel {channel}: {error}") from None
+        with np.errstate(all="ignore"):
+            single = double.astype(np.float32)
+        if np.isinf(single).any():
+            word = words[int(np.isinf(single).argmax())]
+            raise DamagedFileError(
+                f"{where} line {number}: channel {channel} holds {word[:40]!r}, which is out of "
+                "the range of float32"
+            )
+        values.append(single)
     if not values:
         raise DamagedFileError(f"{where} line {number}: holds no channels")
     return np.stack(values)

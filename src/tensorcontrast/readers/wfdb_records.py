@@ -154,15 +154,18 @@ def read_record(
         picked = _picked(channels, names, header_file)
     with file_errors(base, "a WFDB record"):
         single = all((spf or 1) == 1 for spf in header.samps_per_frame)
-        if not (verify and single):
-            record = wfdb.rdrecord(str(base), channels=picked)
-            signals = record.p_signal
-        else:
-            record = wfdb.rdrecord(str(base), channels=picked, physical=False)
-            for k, said, found in zip(picked, record.checksum, record.calc_checksum(), strict=True):
-                if said is not None:
-                    _check_sum(names[k], int(said), int(found), base)
-            signals = record.dac()
+        with np.errstate(all="ignore"):  # what a gain makes infinite is found by _single
+            if not (verify and single):
+                record = wfdb.rdrecord(str(base), channels=picked)
+                signals = record.p_signal
+            else:
+                record = wfdb.rdrecord(str(base), channels=picked, physical=False)
+                for k, said, found in zip(
+                    picked, record.checksum, record.calc_checksum(), strict=True
+                ):
+                    if said is not None:
+                        _check_sum(names[k], int(said), int(found), base)
+                signals = record.dac()
         return WfdbRecord(
             signals=np.ascontiguousarray(_single(signals.T, [names[k] for k in picked], base)),
             fs=as_sampling_rate(record.fs),

@@ -1,0 +1,51 @@
+"""What is read: for each format whole little files, forgeries, and the reader."""
+
+import random
+from dataclasses import dataclass
+
+import forge_arrays as arrays
+import forge_models as models
+import forge_signals as signals
+import forge_tables as tables
+from mutate import Seed, damage
+
+from tensorcontrast import Recordings, load_model
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format: its whole files, how they are read, and forgeries beyond plain damage."""
+
+    name: str
+    seeds: object
+    forge: object
+    checksummed: bool = False
+    model: bool = False
+
+    def read(self, path):
+        return load_model(path) if self.model else Recordings.read(path)
+
+    def case(self, rng: random.Random, seeds: list[Seed]) -> tuple[Seed, Seed, bool]:
+        """The seed, the mutated files, and whether checksums were made to agree again."""
+        seed = rng.choice(seeds)
+        if rng.random() < 0.5:
+            name = rng.choice(sorted(seed.files))
+            files = {**seed.files, name: damage(rng, seed.files[name])}
+            return seed, Seed(files, seed.entry), False
+        return seed, self.forge(rng, seed), True
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("npz", arrays.npz_seeds, arrays.forge_zip),
+        Target("recordings", arrays.recordings_seeds, arrays.forge_zip, checksummed=True),
+        Target("csv", tables.csv_seeds, tables.forge_csv),
+        Target("parquet", tables.parquet_seeds, tables.forge_parquet),
+        Target("edf", signals.edf_seeds, signals.forge_edf),
+        Target("wfdb", signals.wfdb_seeds, signals.forge_wfdb),
+        Target("ts", signals.ts_seeds, signals.forge_ts),
+        Target("numpy", arrays.folder_seeds, arrays.forge_folder),
+        Target("model", models.model_seeds, models.forge_model, checksummed=True, model=True),
+    )
+}
