@@ -55,7 +55,7 @@ def test_a_file_is_read_as_it_says(tmp_path):
         ("seeds = 2", "draws = 0", 3, "draws: input should be greater than or equal to 1"),
         ("seeds = 2", "fractions = [0.5, 0.5, 0.5]", 3, "add up to 1"),
         ("seeds = 2", "n_jobs = 0", 3, "n_jobs"),
-        ("seeds = 2", 'tensorize = { n_ftt = 64 }', 3, "tensorize.n_ftt"),
+        ("seeds = 2", "tensorize = { n_ftt = 64 }", 3, "tensorize.n_ftt"),
         ("seeds = 2", 'augment = "strong"', 3, "'gentle', 'paper' or 'none', not 'strong'"),
         ('"5 %"', '"5"', 4, "budgets[1]: '5' is not a label budget"),
         ('"5 %"', "0", 4, "budgets[1]"),
@@ -64,7 +64,12 @@ def test_a_file_is_read_as_it_says(tmp_path):
         ('{ name = "har", split', '{ name = "har", splitt', 2, "datasets[1].splitt"),
         ('name = "har"', 'name = "hra"', 2, "no data set 'hra'; did you mean har?"),
         ('"atd-har"', '"random"', 2, "datasets[1].split"),
-        ('name = "CPD"', 'name = "CPDD"', 7, "methods[0].name: no method 'CPDD'; did you mean cpd?"),
+        (
+            'name = "CPD"',
+            'name = "CPDD"',
+            7,
+            "methods[0].name: no method 'CPDD'; did you mean cpd?",
+        ),
         ('name = "CPD"', 'label = "CPD"', 6, "methods[0].name: is missing"),
         ("beta = 0.1", "bta = 0.1", 12, "methods[1].params.bta: PLC (paper) has no parameter"),
         ("labels_in_graph = true", 'labels_in_graph = "some"', 13, "methods[1].labels_in_graph"),
@@ -102,7 +107,7 @@ def test_no_file_no_text_no_toml(tmp_path):
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="UTF-8"):
         load_config(tmp_path / "b.toml")
-    with pytest.raises(FileError, match="not valid TOML.*line 2"):
+    with pytest.raises(FileError, match=r"not valid TOML.*line 2"):
         load_config(write(tmp_path, "a = 1\nb = = 2\n"))
     with pytest.raises(FileError, match="datasets: is missing"):
         load_config(write(tmp_path, ""))
@@ -167,9 +172,11 @@ names = st.sampled_from(["a", "b-c", '"q.r"', "d_1"])
 leaves = st.sampled_from(["1", "true", '"x # y"', "'a=b'", '"""l\n\\"1"""', "1979-05-27T07:32:00Z"])
 values = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=3).map(lambda v: "[\n " + ",\n ".join(v) + "\n]")
-    | st.dictionaries(names, inner, max_size=2).map(
-        lambda d: "{ " + ", ".join(f"{k} = {v}" for k, v in d.items() if "\n" not in v) + " }"
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda v: "[\n " + ",\n ".join(v) + "\n]")
+        | st.dictionaries(names, inner, max_size=2).map(
+            lambda d: "{ " + ", ".join(f"{k} = {v}" for k, v in d.items() if "\n" not in v) + " }"
+        )
     ),
     max_leaves=6,
 )

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from tensorcontrast.evaluate import evidence
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.paper import SHAPES, TABLE1, paper_result
-from tensorcontrast.evaluate.presets import preset
+from tensorcontrast.evaluate.presets import DEEP_EPOCHS, preset
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.runner import plan, run
 
@@ -93,9 +93,7 @@ def test_a_piece_that_fails_is_told_and_tried_again(tmp_path, monkeypatch):
 
 def test_the_published_numbers():
     assert len(TABLE1) == 6 * 3 and {d for d, _ in TABLE1} == set(SHAPES)
-    plc, atd = (
-        np.array([TABLE1[d, row].accuracy for d in SHAPES]) for row in ("PLC", "ATD")
-    )
+    plc, atd = (np.array([TABLE1[d, row].accuracy for d in SHAPES]) for row in ("PLC", "ATD"))
     # What its text says of the table: gains over ATD, and the deep methods' loss on HAR.
     assert np.round(100 * (plc - atd), 2).max() == 3.98
     assert np.round(100 * (plc - atd), 2).min() == 1.27
@@ -110,7 +108,9 @@ def test_table1_says_what_differs():
     empty = Run(None, config, [], {}, [])
     for dataset in ("har", "sleep-edf", "ptb-xl"):
         notes = " ".join(empty.notes(dataset))
-        assert "10 epochs instead of the paper's 100" in notes
+        for name, epochs in DEEP_EPOCHS.items():
+            label = next(m.label for m in config.methods if m.name == name)
+            assert f"{label}: {epochs} epochs instead of the paper's 100" in notes
     assert "5 s" in " ".join(empty.notes("sleep-edf"))
     assert "100 Hz" in " ".join(empty.notes("ptb-xl"))
     assert empty.summary() == [] and len(empty.missing) == 3 * 10 * 4 * 2

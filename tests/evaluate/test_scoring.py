@@ -119,7 +119,8 @@ def test_draws_are_the_same_for_every_method_and_nested():
     one, two = task("cpd"), task(METHODS["plain"])
     split = splits(REC, one.dataset, one.config, 0)
     few = [d.labelled for d in draws_of(REC, one, split, 12)]
-    assert all(np.array_equal(a, b.labelled) for a, b in zip(few, draws_of(REC, two, split, 12)))
+    other = [d.labelled for d in draws_of(REC, two, split, 12)]
+    assert all(np.array_equal(a, b) for a, b in zip(few, other, strict=True))
     more = [d.labelled for d in draws_of(REC, one, split, 24)]
     assert all(set(a) < set(b) for a, b in zip(few, more, strict=True)) and len(few) == 2
     assert not np.array_equal(few[0], few[1])
@@ -153,6 +154,16 @@ def test_the_official_split_needs_one_fit_for_all_draws(monkeypatch):
     job = task("cpd", split="official", draws=4)
     cells, _ = compute(OFFICIAL, job)
     assert len(fits) == 1 and [len(c.draws) for c in cells] == [4, 4]
+
+
+@pytest.mark.parametrize("change", [{"beta": 0.0}, {"gamma": 0.0}, {"trans_inv": False}])
+def test_ablations_of_the_paper_s_solver(change):
+    job = task({"name": "plc-paper", "params": {"max_iter": 8, **change}}, budgets=("100%",))
+    (cell,), model = compute(REC, job)
+    assert cell.status == "ok", cell.message
+    used = model.model
+    assert used.solver == "als" and used.warm_up == 0 and used.n_clusters == REC.n_classes
+    assert {key: getattr(used, key) for key in change} == change
 
 
 def test_without_views_or_with_given_tensors():

@@ -1,4 +1,4 @@
-"""Lines on disk: torn ones are dropped, writers do not disturb each other, a full disk tears none."""
+"""Lines on disk: torn ones are dropped, writers do not disturb each other, full disks tear none."""
 
 import json
 import subprocess

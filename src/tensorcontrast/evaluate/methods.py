@@ -89,13 +89,15 @@ def build(
         return found(**settings, random_state=seed)
     if method.name == "plc-paper":
         settings.setdefault("n_clusters", rec.n_classes)
-    make = found.paper if method.name.endswith("-paper") else found
+    # Parameters that are given are those of the class, beta and gamma as sums over samples.
+    paper = method.name.endswith("-paper")
+    decompose = found.paper().set_params(**settings) if paper else found(**settings)
     return ContrastiveFeatures(
         fs=rec.fs,
         channels=rec.channels,
         tensorize=_tensorize(rec, dataset, config.tensorize_of(dataset, method)),
         augment=_augment(rec, dataset, config.augment_of(dataset, method)),
-        decompose=make(**settings),
+        decompose=decompose,
         fresh_views=method.name in ("simclr", "byol"),  # as their authors draw them
         random_state=seed,
     )
