@@ -117,3 +117,27 @@ def test_bad_cells_are_refused(cells):
         score_tables([{**cells[0], "accuracy": float("nan")}])
     with pytest.raises(TensorContrastError, match="macro_f1"):
         score_tables(cells, metric="auc")
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 80, 120])
+def test_no_number_is_cut_however_narrow_the_terminal(cells, width):
+    more = [
+        {**c, "fit_seconds": 2.0, "n_parameters": 12345, "note": "a long note on the epochs"}
+        for c in cells
+    ]
+    (table, _) = score_tables(more, published={("walk", "PLC"): Published(0.9349, 0.065)})
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(table.rich())
+    out = stream.getvalue()
+    assert "…" not in out and max(map(len, out.splitlines())) <= width
+    for row in table.rows:
+        assert all(str(score) in out for score in row.scores.values())
+    assert "0.935 ± 0.065" in out and "¹" in out and "a long note" in out
+    assert ("12,345" in out) == (width >= 120)
+
+
+def test_an_upper_bound_is_never_the_best(cells):
+    marked = [{**c, "competes": c["method"] != "PLC"} for c in cells]
+    (table, _) = score_tables(marked)
+    assert table.best("30") and "PLC" not in table.best("30")
+    assert not findings(table)[0].startswith("With 30 labels, PLC ")

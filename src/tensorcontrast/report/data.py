@@ -57,6 +57,8 @@ class Windows:
     units: Sequence[str] = ()
     index: Array | None = None
     time_unit: str = "s"
+    total: int | None = None
+    """Windows of the recordings these were drawn from."""
 
     def __post_init__(self) -> None:
         n = len(self.features)

@@ -83,15 +83,14 @@ def _question(run: Run, tables: Sequence[ScoreTable]) -> list[str]:
     names = _listed([table.dataset for table in tables])
     few = budget_name(tables[0].budgets[0])
     splits = list(dict.fromkeys(facts.split for facts in run.datasets.values() if facts.split))
-    lines = [
+    split = f" Split: {'; '.join(splits)}." if splits else ""
+    return [
         f"How well can a linear classifier tell the classes of {names} apart from features that "
         f"were learned without labels, when only {few} are at hand, and with more?",
         "Each method learns from unlabelled recordings. A logistic classifier is then trained on "
-        "the features of a few labelled windows and judged on test windows it has never seen.",
+        "the features of a few labelled windows and judged on test windows it has never seen."
+        f"{split}",
     ]
-    if splits:
-        lines.append(f"Split: {'; '.join(splits)}.")
-    return lines
 
 
 def _facts(run: Run, tables: Sequence[ScoreTable]) -> list[tuple[str, str]]:
@@ -212,7 +211,7 @@ def _view(run: Run, label: str, n_datasets: int) -> Iterator[ModelView]:
     y = None
     if windows is not None and features is not None:
         y = np.asarray(windows["y"])
-        looked = _windows(windows, features, model)
+        looked = _windows(windows, features, model, about.n_samples)
     title = f"What {method} learned" + (f" from {label}" if n_datasets > 1 else "")
     yield model_view(
         model,
@@ -237,7 +236,7 @@ def _shown(run: Run, label: str) -> tuple[str | None, Array | None]:
     return None, None
 
 
-def _windows(kept: dict[str, Array], features: Array, model: Any) -> Windows:
+def _windows(kept: dict[str, Array], features: Array, model: Any, total: int) -> Windows:
     labels: dict[str, tuple[Array, Sequence[str]]] = {}
     y = np.asarray(kept["y"])
     if (y >= 0).any():
@@ -262,6 +261,7 @@ def _windows(kept: dict[str, Array], features: Array, model: Any) -> Windows:
         channels=channels or [f"channel {c}" for c in range(count)],
         units=units * count if len(units) == 1 else units,
         index=np.asarray(kept["index"]) if "index" in kept else None,
+        total=total,
     )
 
 

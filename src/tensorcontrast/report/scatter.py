@@ -45,7 +45,7 @@ def pack(windows: Windows, *, values: int = MOST_VALUES, seed: int = 0) -> dict[
     units = [plain(u, 12) for u in windows.units][:channels]
     return {
         "n": len(at),
-        "total": len(windows.features),
+        "total": windows.total or len(windows.features),
         "axes": _axes(features, seed),
         "colours": [
             {

@@ -12,7 +12,7 @@ import numpy as np
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report.console import ConsoleTable
 from tensorcontrast.report.scores import METRICS, Published, Score, ScoreRow, budget_name
-from tensorcontrast.report.text import html_text, markdown_text, plain
+from tensorcontrast.report.text import html_text, markdown_text
 
 if TYPE_CHECKING:
     from tensorcontrast.evaluate.run import Run

@@ -217,7 +217,7 @@
     const drawWave = (i) => {
       const lane = nChannels <= 3 ? 96 : nChannels <= 6 ? 62 : 42;
       const width = 420, left = 8, top = 14, height = lane * nChannels;
-      const svg = make("svg", { viewBox: `0 0 ${width} ${height + 44}`, role: "img", "aria-label": `Signal of window ${data.index[i]}, ${nChannels} channels` });
+      const svg = make("svg", { viewBox: `0 0 ${width} ${height + 50}`, role: "img", "aria-label": `Signal of window ${data.index[i]}, ${nChannels} channels` });
       const first = wave.times[0], last = wave.times[nTimes - 1];
       const x = (t) => left + ((t - first) / ((last - first) || 1)) * (width - 2 * left);
       for (let c = 0; c < nChannels; c += 1) {
@@ -227,7 +227,7 @@
         const span = Math.max(hi - lo, 0.25 * (wave.ranges[c][1] - wave.ranges[c][0]), 1e-30);
         const floor = (lo + hi - span) / 2;
         const y0 = top + c * lane;
-        const y = (v) => y0 + lane - 5 - ((v - floor) / span) * (lane - 19);
+        const y = (v) => y0 + lane - 6 - ((v - floor) / span) * (lane - 22);
         svg.append(make("line", { class: "base", x1: left, x2: width - left, y1: y0 + lane - 2, y2: y0 + lane - 2 }));
         const parts = [];
         let pen = false;
@@ -239,8 +239,8 @@
           pen = true;
         }
         svg.append(make("path", { class: "trace", d: parts.join("") }));
-        svg.append(make("text", { class: "name", x: left, y: y0 + 6 }, wave.channels[c]));
-        svg.append(make("text", { x: width - left, y: y0 + 6, "text-anchor": "end" }, `${short(lo)} to ${short(hi)} ${wave.units[c] || ""}`.trim()));
+        svg.append(make("text", { class: "name", x: left, y: y0 + 10 }, wave.channels[c]));
+        svg.append(make("text", { x: width - left, y: y0 + 10, "text-anchor": "end" }, `${short(lo)} to ${short(hi)} ${wave.units[c] || ""}`.trim()));
       }
       for (const t of ticks(first, last, 5)) {
         svg.append(make("text", { x: x(t), y: top + height + 13, "text-anchor": "middle" }, short(t)));
