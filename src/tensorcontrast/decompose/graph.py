@@ -6,7 +6,6 @@ Clustering turns features into the labels of the graph.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -205,8 +204,7 @@ def cluster(
             model = KMeans(max_iter=10 if warm else 50, **options)
         # One OpenMP thread: sums over threads come in no fixed order, and a fit must be
         # repeatable to the bit. Duplicate points are no reason to warn at every iteration.
-        quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
-        with threads.single("openmp"), quiet:
+        with threads.single("openmp"), threads.quiet(ConvergenceWarning):
             labels = model.fit_predict(V).astype(np.intp)
         return labels, model.cluster_centers_
     k = int(labels.max()) + 1
