@@ -121,7 +121,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment = self.augment
         if augment is None:
             augment = augmentations.gentle(fs=fs, channels=channels, n_times=int(signals.shape[-1]))
-        tensorize.fit(signals)
+        # A mapped file is not read as a whole: every block is checked when its turn comes.
+        tensorize.fit(signals[:1] if isinstance(signals, np.memmap) else signals)
         tensors = SpectrogramSource(signals, tensorize)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
@@ -179,7 +180,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             fs = X.fs if fs is None else fs
             channels = X.channels if channels is None else channels
             X = X.X
-        signals = np.asarray(X)
+        signals = X if isinstance(X, np.memmap) else np.asarray(X)
         if signals.ndim != 3:
             raise InvalidInputError(
                 f"X has shape {signals.shape}; signals [n, channel, time] are needed"

@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks
-from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
+from tensorcontrast.decompose.source import (
+    checked_block,
+    forget_pages,
+    samples_a_block,
+    working_dtype,
+)
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -55,6 +60,8 @@ class SpectrogramSource:
 
     def _tensors(self, start: int, stop: int) -> Array:
         signals = self.signals[start:stop]
+        if signals.dtype.kind in "iub":  # counts of a converter, which cannot hold a view
+            signals = signals.astype(np.float32)
         if self.augment is not None:
             rng = np.random.default_rng([self.seed, start])
             made = np.asarray(self.augment(checks.read_only(signals), rng))
@@ -70,7 +77,9 @@ class SpectrogramSource:
         """Transform some signals at a time, checked."""
         step = samples_a_block(self.dims)
         for start in range(0, self.n_samples, step):
-            yield checked_block(self._tensors(start, start + step), self, start)
+            tensors = self._tensors(start, start + step)
+            forget_pages(self.signals)
+            yield checked_block(tensors, self, start)
 
     def array(self) -> Array:
         """All tensors in memory."""

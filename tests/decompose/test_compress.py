@@ -109,6 +109,14 @@ def test_ranks_by_size_drop_what_holds_least():
     assert compress.ranks_by_size(spectra, 0) == (1, 1, 1)
 
 
+def test_white_noise_loses_directions_of_every_mode():
+    rng = np.random.default_rng(0)
+    dims = (24, 129, 75)
+    spectra = [np.sort(1 / d + 1e-4 / d * rng.normal(size=d))[::-1] for d in dims]
+    ranks = compress.ranks_by_size(spectra, 24 * 129 * 75 // 64)
+    assert all(r > d // 8 for r, d in zip(ranks, dims, strict=True))
+
+
 def test_ranks_by_energy_hold_the_share():
     spectra = [np.array([6.0, 3.0, 1.0]), np.array([5.0, 5.0])]
     assert compress.ranks_by_energy(spectra, 0.6) == (1, 2)

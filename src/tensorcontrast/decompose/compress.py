@@ -175,12 +175,13 @@ def spectrum(G: Array) -> tuple[Array, Array]:
 def ranks_by_size(spectra: Sequence[Array], size: int) -> tuple[int, ...]:
     """Ranks whose product is at most ``size``, chosen by what each direction holds.
 
-    From all directions of all modes, the one that holds the least is dropped again and again: so
-    no mode is left with directions that hold less than those that another mode had to give.
+    From all directions of all modes, the one that holds the least is dropped again and again. What
+    it holds counts against what it would hold of white noise, ``1/I_k`` of the energy: so long
+    modes do not lose directions merely because there are many to share the energy.
     """
     ranks = [max(1, int((s > s[0] * 1e-12).sum())) for s in spectra]
     while int(np.prod(ranks)) > size and max(ranks) > 1:
-        held = [s[r - 1] if r > 1 else np.inf for s, r in zip(spectra, ranks, strict=True)]
+        held = [s[r - 1] * len(s) if r > 1 else np.inf for s, r in zip(spectra, ranks, strict=True)]
         ranks[int(np.argmin(held))] -= 1
     return tuple(ranks)
 

@@ -83,7 +83,7 @@ class StoredSource:
             step -= step % chunk[0]  # whole chunks of the store, so that none is read twice
         for start in range(0, self.n_samples, step):
             block = np.array(self.X[start : start + step])
-            _forget_pages(self.X)
+            forget_pages(self.X)
             yield checked_block(block, self, start)
 
 
@@ -210,7 +210,7 @@ def checked_block(block: Array, source: Source, start: int) -> Array:
     return block
 
 
-def _forget_pages(X: Any) -> None:
+def forget_pages(X: Any) -> None:
     """Let go of the pages of a mapped file that were read: they would count as memory."""
     mapped = getattr(X, "_mmap", None)
     if mapped is not None and getattr(X, "mode", "") in {"r", "r+"} and hasattr(mapped, "madvise"):
