@@ -8,12 +8,9 @@ import sys
 import time
 
 import pytest
-from rich.console import Console
 
 from tensorcontrast import Recordings
-from tensorcontrast.cli.bench import fitting
 from tensorcontrast.evaluate.run import Run
-from tensorcontrast.report.tables import score_tables
 
 CONFIG = """
 title = "Tiny"
@@ -121,29 +118,6 @@ def test_wrong_changes_are_wrong_use(cli, config, tmp_path, args):
     assert done.code == 2
     assert args[0] in done.err
     assert not (tmp_path / "run").exists()
-
-
-def test_narrow_terminals_lose_columns_not_scores():
-    cells = [
-        {"dataset": "d", "method": "PLC (paper)", "seed": s, "budget": b, "accuracy": 0.5 + s / 9,
-         "fit_seconds": 12.5, "epoch_seconds": 0.1, "n_parameters": 123456, "note": "few epochs"}
-        for s in range(2) for b in (30, 60, "100%")
-    ]  # fmt: skip
-    (table,) = score_tables(cells)
-
-    def shown(width):
-        console = Console(width=width, file=None, record=True, quiet=False)
-        with console.capture() as got:
-            console.print(fitting(table, console))
-        return got.get()
-
-    assert "123,456" in shown(120)
-    narrow = shown(80)
-    assert "123,456" not in narrow
-    assert "…" not in narrow
-    assert "PLC (paper)" in narrow
-    assert narrow.count("±") == 4  # the caption, and three scores
-    assert "few epochs" not in shown(120)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")

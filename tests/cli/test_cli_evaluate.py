@@ -145,6 +145,30 @@ def test_other_labels_by_name_of_column(cli, model, data):
     assert done.json["classes"] == ["0", "1"]
 
 
+def test_fit_on_some_subjects_and_evaluate_on_others(cli, data, recordings, tmp_path, small):
+    subjects = np.unique(recordings.groups).tolist()
+    seen = ",".join(map(str, subjects[:3]))
+    path = tmp_path / "m.tcm"
+    done = cli("fit", data, "-o", path, *small, "--where", f"group={seen}", "--json")
+    assert done.json["samples"] == np.isin(recordings.groups, subjects[:3]).sum()
+    done = cli("evaluate", path, data, "--where", f"group!={seen}", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["fitted_on_share"], done.json["subjects"]) == (0, 3)
+    done = cli("evaluate", path, data, "--where", "label=rest,move", "--where", "side=1", "--json")
+    assert done.json["classes"] == ["rest", "move"]
+    assert done.json["fitted_on_share"] > 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "words"),
+    [("group", 2, "NAME=A,B"), ("group=", 2, "NAME=A,B"), ("night=1", 3, "side"),
+     ("side=2", 4, "'0'"), ("side!=0,1", 4, "no window")],
+)  # fmt: skip
+def test_conditions_that_keep_nothing(cli, model, data, condition, code, words):
+    done = cli("evaluate", model, data, "--where", condition)
+    assert (done.code, words in done.err) == (code, True), done.err
+
+
 # ---------------------------------------------------------------- components
 
 

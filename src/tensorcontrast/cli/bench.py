@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from tensorcontrast.cli.evaluate import parse_budgets
@@ -23,12 +19,8 @@ from tensorcontrast.report.text import plain
 if TYPE_CHECKING:
     from tensorcontrast.evaluate.config import BenchConfig
     from tensorcontrast.evaluate.run import Run
-    from tensorcontrast.report.tables import ScoreTable
 
 __all__ = ["bench", "execute", "show_run"]
-
-#: What a table does without first where the terminal is narrow.
-LEAST = ("n_parameters", "epoch_seconds", "fit_seconds")
 
 CHANGES = "Changes to the configuration"
 
@@ -165,22 +157,6 @@ def execute(
         return run(config, folder, n_jobs=jobs, progress=show, fresh=fresh)
 
 
-def fitting(table: ScoreTable, console: Console) -> Table:
-    """Table for the terminal, without the columns that matter least where it is narrow.
-
-    Notes are left to the lines under the table.
-    """
-    unlimited = console.options.update(width=10_000, max_width=10_000)
-    for dropped in range(len(LEAST) + 1):
-        without: dict[str, Any] = dict.fromkeys(LEAST[:dropped])
-        rows = tuple(dataclasses.replace(row, note="", **without) for row in table.rows)
-        shown = dataclasses.replace(table, rows=rows).rich()
-        if Measurement.get(console, unlimited, shown).maximum <= console.width:
-            break
-    shown.columns[0].no_wrap = True
-    return shown
-
-
 def show_run(session: Session, run: Run, *, report: Path | None) -> None:
     """Print the tables of a run, write its report to a folder, and say what failed."""
     from tensorcontrast.report.tables import run_tables
@@ -194,8 +170,9 @@ def show_run(session: Session, run: Run, *, report: Path | None) -> None:
     tables = run_tables(run) if run.ok else []
     shown: list[Any] = []
     for table in tables:
-        shown.append(fitting(table, session.out))
-        shown += [Text(plain(note), style="dim") for note in table.notes]
+        shown.append(table.rich())
+        said = {f"{row.method}: {row.note}" for row in table.rows}  # in its footnotes
+        shown += [Text(plain(note), style="dim") for note in table.notes if note not in said]
     fits = {(c.dataset, c.method, c.seed): c.message for c in run.failed}
     for (dataset, method, seed), message in list(fits.items())[:5]:
         session.warn(f"{method} on {dataset}, seed {seed}, failed: {message}")

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
+from tensorcontrast.cli import windows as cutting
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import DATASETS, complete_data
 from tensorcontrast.cli.session import Session
@@ -62,6 +64,14 @@ class Reading:
     time: Annotated[
         str | None, _option("--time", metavar="COLUMN", help="Column of a table with the time.")
     ] = None
+    where: Annotated[
+        list[str] | None,
+        _option(
+            "--where",
+            metavar="NAME=A,B",
+            help="Only windows whose group, label or column is one of these (!=: none).",
+        ),
+    ] = None
     window: Annotated[
         str | None,
         _option("--window", metavar="S", help="Cut into windows of S seconds (128pt: points)."),
@@ -94,76 +104,6 @@ class Reading:
         return names
 
 
-@dataclass(frozen=True)
-class _Windows:
-    """Length and step of windows, each in seconds or in points."""
-
-    length: float
-    points: bool
-    step: float | None
-    step_points: bool
-
-    def sizes(self, fs: float | None) -> tuple[int, float]:
-        """Points of a window and share that neighbours have in common."""
-        length = self._points("--window", self.length, self.points, fs)
-        if self.step is None:
-            return length, 0.0
-        step = self._points("--step", self.step, self.step_points, fs)
-        if step > length:
-            raise UsageFailure(
-                f"--step of {step} points is longer than --window of {length}; what lies between "
-                "would be lost"
-            )
-        return length, 1.0 - step / length
-
-    def for_reader(self) -> dict[str, Any] | None:
-        """Options for readers that cut, whose rate is not known yet; None for mixed units."""
-        if self.step is not None and self.points != self.step_points:
-            return None
-        length, overlap = self.length, 0.0
-        if self.step is not None:
-            if self.step > length:
-                self.sizes(1.0)
-            overlap = 1.0 - self.step / length
-        return {"window" if self.points else "window_s": length, "overlap": overlap}
-
-    @staticmethod
-    def _points(option: str, value: float, points: bool, fs: float | None) -> int:
-        if points:
-            return int(value)
-        if fs is None:
-            raise UsageFailure(
-                f"{option} is in seconds, but DATA does not say its rate; pass --fs, or points: "
-                f"{option} 128pt"
-            )
-        return max(1, round(value * fs))
-
-
-def _duration(option: str, text: str) -> tuple[float, bool]:
-    """Return the number, and whether it counts points."""
-    points = text.endswith("pt")
-    number = text.removesuffix("pt").removesuffix("s").strip()
-    try:
-        value = float(number)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9 or (points and value != int(value)):
-        raise UsageFailure(
-            f"{option} {text!r} is no length; write seconds, such as 2.5, or points, such as 128pt"
-        )
-    return value, points
-
-
-def _windows(options: Reading) -> _Windows | None:
-    if options.window is None:
-        if options.step is not None:
-            _duration("--step", options.step)
-        return None
-    length, points = _duration("--window", options.window)
-    step, step_points = (None, False) if options.step is None else _duration("--step", options.step)
-    return _Windows(length, points, step, step_points)
-
-
 def read(
     session: Session, data: str, options: Reading, *, model: ContrastiveFeatures | None = None
 ) -> Recordings:
@@ -172,25 +112,27 @@ def read(
     The channels of the model are picked by name, and signals that are longer than its windows
     are cut, with a note of both.
     """
-    names, windows = options.channel_names, _windows(options)
+    names, windows = options.channel_names, cutting.asked(options.window, options.step)
     if options.fs is not None and not options.fs > 0:
         raise UsageFailure(f"--fs {options.fs:g} is not above 0")
     if model is not None and windows is None:
-        windows = _model_windows(model, options)
-        asked = False
+        windows = cutting.of_model(model, options.step)
+        longer_than = model
     else:
-        asked = windows is not None
+        longer_than = None
     with session.progress(f"reading {data}"):
         if _builtin(session, data):
             rec, cut = _load(data, options, windows)
             rec = _roles(rec, options, data)
         else:
             rec, cut = _read_file(data, options, names, windows, model)
+        for condition in options.where or []:
+            rec = _where(session, rec, condition, data)
         if options.fs is not None:
             rec = _with_rate(rec, options.fs, data)
         rec = _pick(session, rec, names, model)
         if windows is not None and not cut:
-            rec = _cut(session, rec, windows, model if not asked else None)
+            rec = cutting.cut(session, rec, windows, longer_than)
         if options.drop_nan:
             rec = _drop_nan(session, rec, data)
     if model is not None and model.fs_ is not None and rec.fs is None:
@@ -210,7 +152,7 @@ def _builtin(session: Session, data: str) -> bool:
     return True
 
 
-def _load(data: str, options: Reading, windows: _Windows | None) -> tuple[Recordings, bool]:
+def _load(data: str, options: Reading, windows: cutting.Windows | None) -> tuple[Recordings, bool]:
     from tensorcontrast import datasets
 
     for option in ("sample", "time", "data_format"):
@@ -232,8 +174,10 @@ def _load(data: str, options: Reading, windows: _Windows | None) -> tuple[Record
     try:
         return loaders[data](download=False), False
     except DataNotFoundError as error:
+        what = str(error).partition("\nor name the place")[0]
         raise DataNotFoundError(
-            f"{error}\nOr, with a connection: tensorcontrast datasets fetch {data}"
+            f"{what}\nor set TENSORCONTRAST_DATA to its folder; with a connection: "
+            f" tensorcontrast datasets fetch {data}"
         ) from error
 
 
@@ -241,7 +185,7 @@ def _read_file(
     data: str,
     options: Reading,
     names: list[str] | None,
-    windows: _Windows | None,
+    windows: cutting.Windows | None,
     model: ContrastiveFeatures | None,
 ) -> tuple[Recordings, bool]:
     """Read a file with the options that its reader has; tells whether windows were cut."""
@@ -307,6 +251,35 @@ def _roles(rec: Recordings, options: Reading, data: str) -> Recordings:
     return rec
 
 
+def _where(session: Session, rec: Recordings, condition: str, data: str) -> Recordings:
+    """Keep the windows that a condition such as ``split=0`` or ``group!=3,4`` names."""
+    name, sign, values = condition.partition("=")
+    unlike = name.endswith("!")
+    name = name.removesuffix("!").strip()
+    wanted = [value.strip() for value in values.split(",")]
+    if not sign or not name or not all(wanted):
+        raise UsageFailure(f"--where {condition!r} is not NAME=A,B, such as group=1,2 or split=0")
+    columns: dict[str, Any] = {k: v for k, v in rec.columns.items() if v.ndim == 1}
+    if rec.groups is not None:
+        columns.setdefault("group", rec.groups)
+    if rec.y is not None:
+        names = np.array([*(rec.classes or map(str, range(rec.n_classes))), "-1"])
+        columns.setdefault("label", names[rec.y])
+    if name not in columns:
+        there = ", ".join(columns) or "none"
+        raise FileError(f"{data}: no column {name!r} for --where; there are: {there}")
+    texts = columns[name].astype(np.str_)
+    missing = sorted(set(wanted) - set(texts.tolist()))
+    if missing:
+        there = _listed(sorted(set(texts.tolist())))
+        raise InvalidInputError(f"{data}: no {name} is {missing[0]!r}; there are {there}")
+    keep = np.isin(texts, wanted) != unlike
+    if not keep.any():
+        raise InvalidInputError(f"{data}: --where {condition} leaves no window")
+    session.detail(f"{int(keep.sum())} of {len(rec)} windows have {condition}")
+    return rec[keep]
+
+
 def _with_rate(rec: Recordings, fs: float, data: str) -> Recordings:
     if rec.fs is None:
         return _rebuilt(rec, fs=fs)
@@ -338,53 +311,6 @@ def _pick(
 def _listed(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _model_windows(model: ContrastiveFeatures, options: Reading) -> _Windows:
-    """Windows as the model was fitted on, with the step asked for or that of its data."""
-    length = int(model.n_times_in_)
-    if options.step is not None:
-        step, points = _duration("--step", options.step)
-        return _Windows(length, True, step, points)
-    step_points = (getattr(model, "fitted_on_", None) or {}).get("step")
-    return _Windows(length, True, step_points, True)
-
-
-def _cut(
-    session: Session, rec: Recordings, windows: _Windows, model: ContrastiveFeatures | None
-) -> Recordings:
-    from tensorcontrast.recordings import Recordings
-
-    if model is not None and rec.n_times <= windows.length:
-        return rec  # windows already, or too short, of which the model tells
-    length, overlap = windows.sizes(rec.fs)
-    if length == rec.n_times:
-        return rec
-    columns = {k: v for k, v in rec.columns.items() if k not in ("recording", "start")}
-    new = Recordings.from_signals(
-        list(rec.X),
-        fs=rec.fs,
-        window=length,
-        overlap=overlap,
-        labels=rec.y,
-        groups=rec.groups,
-        columns=columns,
-        classes=rec.classes,
-        channels=rec.channels,
-        units=rec.units,
-        name=rec.name,
-        citation=rec.citation,
-        licence=rec.licence,
-        allow_nan=True,
-    )
-    source = new.columns["recording"]
-    if "start" in rec.columns:  # windows of windows: count from the start of the signal
-        new.columns["start"] = rec.columns["start"][source] + new.columns["start"]
-    if "recording" in rec.columns:
-        new.columns["recording"] = rec.columns["recording"][source]
-    seconds = "" if rec.fs is None else f" ({length / rec.fs:.4g} s)"
-    session.note(f"cut {len(rec)} signals into {len(new)} windows of {length} points{seconds}")
-    return new
 
 
 def _drop_nan(session: Session, rec: Recordings, data: str) -> Recordings:

@@ -176,7 +176,7 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
     section = settings.data
     own: dict[str, Any] = {
         name: getattr(section, name)
-        for name in ("fs", "labels", "groups", "sample", "time", "window", "step")
+        for name in ("fs", "labels", "groups", "sample", "time", "window", "step", "where")
     }
     own["data_format"] = section.format
     own["channels"] = None if section.channels is None else ",".join(section.channels)

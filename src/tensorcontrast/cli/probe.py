@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
+from tensorcontrast.threads import single
 
 __all__ = ["Score", "cross_validate", "subject_folds"]
 
@@ -43,7 +44,7 @@ def subject_folds(groups: Array, n_folds: int, seed: int) -> NDArray[np.int64]:
     Examples
     --------
     >>> subject_folds(np.array([7, 7, 8, 9, 9, 9]), 3, seed=0).tolist()
-    [1, 1, 0, 2, 2, 2]
+    [1, 1, 2, 0, 0, 0]
     """
     names, code, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if not 2 <= n_folds <= len(names):
@@ -95,7 +96,8 @@ def cross_validate(
                 if not len(test):
                     raise InvalidInputError("its subjects have no labels to test on")
                 chosen = train[label_budget(y[train], score.budget, seed=seed + fold)]
-                with warnings.catch_warnings():
+                # Products this small wait for threads much longer than they take.
+                with warnings.catch_warnings(), single("blas"), single("openmp"):
                     # told once for all folds by the caller, with the names of the classes
                     warnings.simplefilter("ignore", TensorContrastWarning)
                     result = linear_probe(features[chosen], y[chosen], features[test], y[test])

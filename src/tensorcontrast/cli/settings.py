@@ -32,6 +32,7 @@ class DataSettings(_Section):
     groups: str | None = None
     sample: str | None = None
     time: str | None = None
+    where: list[str] | None = None
     window: float | str | None = None
     step: float | str | None = None
     format: str | None = None
