@@ -1,25 +1,13 @@
-r"""Model files: arrays plus a JSON header, checksummed, without pickle.
+"""Model files: parameters and learned attributes in the project's container.
 
-Layout, little-endian::
-
-    8  magic "TCMODEL\0"
-    4  format version          4  zero
-    8  size of the whole file  8  length of the header
-    …  header, JSON in UTF-8: class, parameters, learned attributes, table of arrays
-    …  arrays, raw and C-ordered, each at a multiple of 64 bytes
-    32 SHA-256 of all before
-
-Loading executes no code from the file: classes are looked up in a fixed table, arrays have a
-fixed set of dtypes, and every size is checked against the file before memory is taken for it.
+Loading executes no code from the file: classes are looked up in a fixed table; the rest is
+:mod:`tensorcontrast.container`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
-import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,33 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
+from tensorcontrast import container
 from tensorcontrast.augment import Augmentation
 from tensorcontrast.decompose import ATD, CPD, PLC
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import (
     DamagedFileError,
-    DataNotFoundError,
     FileError,
-    ForeignFileError,
-    InvalidInputError,
     MissingDependencyError,
     NewerFileError,
     TensorContrastError,
     TensorContrastWarning,
-    TruncatedFileError,
 )
 from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.files import atomic_write
 from tensorcontrast.spectrogram import SpectrogramTensor
 
 Array = NDArray[Any]
 
-MAGIC = b"TCMODEL\0"
-FORMAT = 1
-_PREFIX = struct.Struct("<8sIIQQ")
-_DIGEST = hashlib.sha256().digest_size
-_ALIGN = 64
-_DTYPES = {"<f4", "<f8", "<i8", "<i4", "|b1", "|i1", "|u1"}
+KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
 #: Learned attributes that are as long as the training data and follow from it by ``transform``.
 _LEFT_OUT = {"features_", "view_features_"}
 #: Learned attributes that do not end in an underscore.
@@ -125,12 +104,7 @@ class _Packer:
         }
 
     def _store(self, array: Array, where: str) -> str:
-        plain = np.ascontiguousarray(array)
-        if plain.dtype.kind == "i" and plain.dtype.itemsize == np.dtype(np.intp).itemsize:
-            plain = plain.astype("<i8")
-        if plain.dtype.newbyteorder("<").str not in _DTYPES:
-            raise InvalidInputError(f"{where} has dtype {array.dtype}, which model files lack")
-        self.arrays[where] = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+        self.arrays[where] = container.plain_array(array, where)
         return where
 
 
@@ -208,31 +182,14 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             TensorContrastWarning,
             stacklevel=3,
         )
-    table: list[dict[str, Any]] = []
-    at = 0
-    for name, array in packer.arrays.items():
-        table.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "offset": at})
-        at += -(-array.nbytes // _ALIGN) * _ALIGN
     from tensorcontrast import __version__
 
     header = {
         "written_by": f"tensorcontrast {__version__}",
         "model": state,
         "channels": _names(model),
-        "arrays": table,
     }
-    text = json.dumps(header, allow_nan=False).encode()
-    start = -(-(_PREFIX.size + len(text)) // _ALIGN) * _ALIGN
-    total = start + at + _DIGEST
-    body = bytearray(start + at)
-    _PREFIX.pack_into(body, 0, MAGIC, FORMAT, 0, total, len(text))
-    body[_PREFIX.size : _PREFIX.size + len(text)] = text
-    for entry, array in zip(table, packer.arrays.values(), strict=True):
-        offset = start + entry["offset"]
-        body[offset : offset + array.nbytes] = array.tobytes()
-    with atomic_write(Path(path)) as file:
-        file.write(body)
-        file.write(hashlib.sha256(body).digest())
+    container.write(Path(path), KIND, header, packer.arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -259,10 +216,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     CPD(random_state=0, rank=2)
     """
     path = Path(path)
-    raw = _content(path)
-    header, start = _header(path, raw)
+    header, arrays = container.read(path, KIND)
     try:
-        arrays = _arrays(header["arrays"], raw, start)
         if not header["model"]["learned"]:
             raise DamagedFileError("the model was never fitted")
         return _unpack_estimator(header["model"], arrays)
@@ -273,82 +228,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
     except Exception as error:  # whatever a forged description leads to
-        raise DamagedFileError(
-            f"{path} has a right checksum but its header does not describe a model: {error!r}"
-        ) from error
-
-
-def _content(path: Path) -> bytes:
-    """Bytes of a file; of a file of another kind the first ones only."""
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise FileError(f"{path} cannot be read: it is no file")  # a pipe waits for ever
-        with path.open("rb") as file:
-            start = file.read(_PREFIX.size)
-            return start + (file.read() if start[: len(MAGIC)] == MAGIC else b"")
-    except FileNotFoundError:
-        raise DataNotFoundError(f"no model file at {path}") from None
-    except MemoryError as error:
-        raise FileError(f"{path}: too large for the memory of this machine") from error
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _header(path: Path, raw: bytes) -> tuple[dict[str, Any], int]:
-    """Header and start of the arrays, after all checks that need no trust in the contents."""
-    if not raw:
-        raise TruncatedFileError(f"{path} is empty; save the model again")
-    if raw[: len(MAGIC)] != MAGIC[: len(raw)]:
-        raise ForeignFileError(
-            f"{path} is not a tensorcontrast model: it begins with {raw[:8]!r}; "
-            "model files are written by .save(path)"
-        )
-    if len(raw) < _PREFIX.size + _DIGEST:
-        raise TruncatedFileError(f"{path} ends after {len(raw)} bytes, before its header")
-    _, version, _, total, length = _PREFIX.unpack_from(raw)
-    if version > FORMAT:
-        raise NewerFileError(
-            f"{path} has format {version}; this version reads up to {FORMAT}: update tensorcontrast"
-        )
-    if len(raw) < total:
-        raise TruncatedFileError(
-            f"{path} has {len(raw)} of its {total} bytes; copy or save it again"
-        )
-    if len(raw) > total:
-        raise DamagedFileError(f"{path} has {len(raw)} bytes but says {total}; save it again")
-    if hashlib.sha256(raw[:-_DIGEST]).digest() != raw[-_DIGEST:]:
-        raise DamagedFileError(f"{path} does not agree with its checksum; copy or save it again")
-    start = -(-(_PREFIX.size + length) // _ALIGN) * _ALIGN
-    if start > total - _DIGEST:
-        raise DamagedFileError(f"{path} says its header has {length} bytes, more than the file")
-    try:
-        header = json.loads(raw[_PREFIX.size : _PREFIX.size + length])
-    except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{path} has a header that is not JSON: {error}") from error
-    if not isinstance(header, dict) or not {"model", "arrays"} <= set(header):
-        raise DamagedFileError(f"{path} has a header without model or arrays")
-    return header, start
-
-
-def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Array]:
-    """Arrays of the table, each in memory of its own, sizes checked before they are taken."""
-    end = len(raw) - _DIGEST
-    out: dict[str, Array] = {}
-    taken = 0
-    for entry in table:
-        shape, offset = tuple(entry["shape"]), start + entry["offset"]
-        if entry["dtype"] not in _DTYPES or any(type(d) is not int or d < 0 for d in shape):
-            raise DamagedFileError(f"array {entry['name']!r} has dtype or shape out of range")
-        dtype = np.dtype(entry["dtype"])
-        count = math.prod(shape)
-        if type(entry["offset"]) is not int or not start <= offset <= end - count * dtype.itemsize:
-            raise DamagedFileError(f"array {entry['name']!r} lies outside the file")
-        taken += count * dtype.itemsize
-        if taken > len(raw):  # the same bytes a thousand times would take a thousand times as much
-            raise DamagedFileError("the arrays together are larger than the file")
-        flat = np.frombuffer(raw, dtype, count, offset)
-        out[entry["name"]] = flat.reshape(shape).astype(dtype.newbyteorder("="))
-    return out
+        raise container.not_described(path, KIND, error) from error
 
 
 def _names(model: Any) -> list[str] | None:
