@@ -181,7 +181,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Best of ``n_init`` runs by the objective."""
         first = views() if callable(views) else views
         seed = int(rng.integers(2**31))
-        return self._best_run(views, self._contrast(len(first.X), known, seed), rng)
+        return self._best_run(views, self._contrast(first.n_samples, known, seed), rng)
 
     def _best_run(
         self,
@@ -196,7 +196,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             try:
                 fit = self._run(
                     views,
-                    self._start(first.X.dtype, rng),
+                    self._start(first.dtype, rng),
                     contrast,
                     rng,
                     **options,
@@ -298,7 +298,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
                 memory.centers = self.centers_
             else:
-                factors = self._start(views.X.dtype, rng)
+                factors = self._start(views.dtype, rng)
             with threads.for_work(X.size * self.rank_):
                 factors, sums, terms = self._stream_step(
                     views, factors, contrast, memory, past, rng
@@ -383,9 +383,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         if fit.final is not None:
             return fit.final
-        features, P = als.solve_features(views, fit.factors, fit.contrast, self.alpha, fit.memory)
-        HtH = kernels.gram(fit.factors)
-        residual = kernels.residual_squared(views.norm_x, P, features.W, HtH)
+        features, residual = views.final(fit.factors, fit.contrast, self.alpha, fit.memory)
         fit.final = features, float(np.sqrt(residual / views.norm_x))
         return fit.final
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import kernels, losses
+from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.updates import Encoder
 
@@ -42,6 +42,13 @@ class Features:
     beta: float = 0.0
     terms: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def norm_squared(self) -> float:
+        """‖W‖² + ‖W̃‖²."""
+        return kernels.inner(self.W, self.W) + (
+            0.0 if self.V is None else kernels.inner(self.V, self.V)
+        )
+
 
 class Contrast(Protocol):
     """Features from P = XH and P̃ = X̃H (n, r)."""
@@ -60,7 +67,11 @@ def no_contrast(P: Array, P_view: Array | None, encoder: Encoder, memory: Memory
 
 @dataclass
 class Views:
-    """Data (n, i) and its augmented view, centred and scaled, with their squared norms."""
+    """Data (n, i) and its augmented view, centred and scaled, with their squared norms.
+
+    What a fit asks of its data is here: ``distributed.views.BlockViews`` answers the same for
+    blocks on many machines.
+    """
 
     X: Array
     V: Array | None
@@ -77,6 +88,45 @@ class Views:
     def norm_squared(self) -> float:
         """‖X‖² + ‖X̃‖²."""
         return self.norm_x + self.norm_v
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.X)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.X.dtype
+
+    def alone(self) -> Views:
+        """Return the data without the other view."""
+        return Views(self.X, None, self.norm_x, 0.0)
+
+    def in_memory(self) -> Views:
+        """Return the same, all samples in the memory of this process."""
+        return self
+
+    def rows(self, index: NDArray[np.intp]) -> Views:
+        """Some of the samples; each has its part of what compression has lost."""
+        share = len(index) / self.n_samples
+        V = None if self.V is None else self.V[index]
+        return Views(self.X[index], V, share * self.norm_x, share * self.norm_v)
+
+    def solve(
+        self, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+    ) -> tuple[Features, Statistics]:
+        """Features of both views for fixed factors, and the sums over samples of E10."""
+        features, _ = solve_features(self, factors, contrast, alpha, memory)
+        return features, Statistics.of(self, features)
+
+    def final(
+        self, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+    ) -> tuple[Features, float]:
+        """Features of both views for fixed factors, and ‖X − WHᵀ‖² of the data's own view."""
+        features, P = solve_features(self, factors, contrast, alpha, memory)
+        HtH = kernels.gram(factors)
+        return features, kernels.residual_squared(self.norm_x, P, features.W, HtH)
 
     def batches(
         self, size: int, rng: np.random.Generator
@@ -147,8 +197,7 @@ def sweep(
 
     Four matrix products over the samples with two views, two with one.
     """
-    features, _ = solve_features(views, factors, contrast, alpha, memory)
-    sums = Statistics.of(views, features)
+    features, sums = views.solve(factors, contrast, alpha, memory)
     if past is None:
         factors, misfit = kernels.update_factors(sums.Q, sums.WtW, factors, alpha)
     else:
@@ -158,7 +207,7 @@ def sweep(
         sums = blended
     residual = max(views.norm_squared + misfit, 0.0)
     memory.W, memory.V = features.W, features.V
-    reg = alpha * losses.ridge(features.W, features.V, factors)
+    reg = 0.5 * alpha * (features.norm_squared + sum(kernels.inner(U, U) for U in factors))
     terms = {
         "objective": 0.5 * residual + reg + features.beta * features.contrast,
         "reconstruction": 0.5 * residual,

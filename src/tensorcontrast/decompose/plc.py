@@ -366,7 +366,7 @@ class PLC(CPEstimator):
         if self.solver == "tied":
             return self._solve_tied(views, known, rng)
         first = views() if callable(views) else views
-        near = self._neighbours(len(first.X))
+        near = self._neighbours(first.n_samples)
         if near is not None:
             views = _with_neighbours(views, near, rng)
         plain = super()._solve(views, known, rng)
@@ -382,8 +382,8 @@ class PLC(CPEstimator):
     ) -> Fit:
         """Start from a CPD of the data's own view, then descend. Equation E19."""
         first = views() if callable(views) else views
-        data = als.Views(first.X, None, first.norm_x, 0.0)
-        base = self._contrast(len(first.X), known, int(rng.integers(2**31)))
+        data = first.alone()
+        base = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
         assert isinstance(base, PLCContrast)
         plain = self._best_run(data, als.no_contrast, rng, batch_size=None)
         if plain.interrupted or plain.monitor.stopped:
@@ -401,7 +401,7 @@ class PLC(CPEstimator):
     ) -> Fit:
         """Descend from the factors of a fit without contrast."""
         first = views() if callable(views) else views
-        contrast = self._tied(base, len(first.X))
+        contrast = self._tied(base, first.n_samples)
         norms = np.ones(self.rank_)
         factors = kernels.normal_form(plain.factors, norms)[0]
         memory = als.Memory()
@@ -463,7 +463,7 @@ class PLC(CPEstimator):
         limit = (1.0 + self.epsilon) * self._final_features(plain, fixed)[1]
 
         def trial(beta: float) -> Fit:
-            base = self._plc_contrast(len(fixed.X), known, int(rng.integers(2**31)), beta)
+            base = self._plc_contrast(fixed.n_samples, known, int(rng.integers(2**31)), beta)
             if self.solver == "tied":
                 return self._descend(plain, views, base, rng)
             factors = [U.copy() for U in plain.factors]
@@ -500,7 +500,7 @@ class PLC(CPEstimator):
         if past is None:  # nothing learned yet: a CPD of the first batch to start from
             factors, _, _ = super()._stream_step(views, factors, als.no_contrast, memory, past, rng)
             factors = kernels.normal_form(factors, np.ones(self.rank_))[0]
-        descent = self._tied(contrast, len(views.X))
+        descent = self._tied(contrast, views.n_samples)
         factors, terms = descent.epoch(
             views,
             factors,
