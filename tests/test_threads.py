@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pytest
 import threadpoolctl
 
 from tensorcontrast import CPD, threads
@@ -55,3 +56,34 @@ def test_set_back_after_an_error_in_a_fit():
     except RuntimeError:
         pass
     assert blas_threads() == before
+
+
+def test_jobs_limit_blas_and_shared_work():
+    before = blas_threads()
+    free = threads.allowed()
+    with threads.jobs(1):
+        assert blas_threads() == {1}
+        assert threads.allowed() == 1
+        with threads.jobs(-1):  # of two limits the lower one holds
+            assert blas_threads() == {1}
+            assert threads.allowed() == 1
+    with threads.single("blas"):
+        assert threads.allowed() == free  # threads of our own take the place of BLAS's
+    with threads.jobs(None):
+        assert threads.allowed() == free
+    assert blas_threads() == before
+    assert threads.allowed() == free
+
+
+def test_mapped_keeps_the_order_and_passes_errors_on():
+    assert list(threads.mapped(lambda i: i * i, range(50))) == [i * i for i in range(50)]
+    assert list(threads.mapped(str, [])) == []
+
+    def fail(i):
+        if i == 7:
+            raise ValueError("seven")
+        return i
+
+    found = []
+    with pytest.raises(ValueError, match="seven"):
+        found.extend(threads.mapped(fail, range(20)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import augment as augmentations
-from tensorcontrast import checks
+from tensorcontrast import checks, threads
 from tensorcontrast.decompose import CPD, PLC
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.errors import InvalidInputError
@@ -48,6 +48,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Default: ``PLC()``.
     fresh_views : bool, default=False
         Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
+    n_jobs : int, optional
+        Threads that fitting and transforming may use; −1 is all, as in scikit-learn. Default: as
+        many as BLAS has.
     random_state : int, RandomState or None
         Seeds the augmentation, and the decomposition where that has no seed of its own.
 
@@ -82,6 +85,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
+        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
 
@@ -94,6 +98,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
         fresh_views: bool = False,
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.fs = fs
@@ -102,6 +107,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.augment = augment
         self.decompose = decompose
         self.fresh_views = fresh_views
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sequence: Any = None) -> Self:
@@ -114,7 +120,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         signals, fs, channels = self._signals(X)
         checks.check_y_length(y, len(signals))
         rng = checks.generator(self.random_state)
-        tensorize = SpectrogramTensor(fs) if self.tensorize is None else clone(self.tensorize)
+        tensorize = clone(self.tensorize) if self.tensorize is not None else SpectrogramTensor(fs)
+        if self.n_jobs is not None and tensorize.get_params().get("n_jobs", 0) is None:
+            tensorize.set_params(n_jobs=self.n_jobs)
         decompose = PLC() if self.decompose is None else clone(self.decompose)
         if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
             decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
@@ -132,16 +140,17 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             made = SpectrogramSource(signals, tensorize, augment, seed)
             return made.array() if keep else made
 
-        X = tensors.array() if keep else tensors
         if sequence is not None and not isinstance(decompose, PLC):
             raise InvalidInputError(
                 f"sequence= is for PLC; {type(decompose).__name__} does not know neighbours"
             )
         extra = {} if sequence is None else {"sequence": sequence}
-        if isinstance(decompose, CPD):
-            decompose.fit(X, y)  # no contrast: nothing to compare a view with
-        else:
-            decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
+        with threads.jobs(self.n_jobs):
+            X = tensors.array() if keep else tensors
+            if isinstance(decompose, CPD):
+                decompose.fit(X, y)  # no contrast: nothing to compare a view with
+            else:
+                decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels
@@ -162,10 +171,11 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"the recordings have channels {channels} but the model was fitted on "
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
-        parts = [
-            checks.plain_output(self.decompose_, block)
-            for block in SpectrogramSource(signals, self.tensorize_).blocks()
-        ]
+        with threads.jobs(self.n_jobs):
+            parts = [
+                checks.plain_output(self.decompose_, block)
+                for block in SpectrogramSource(signals, self.tensorize_).blocks()
+            ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:

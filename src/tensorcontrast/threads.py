@@ -13,7 +13,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -27,9 +27,11 @@ R = TypeVar("R")
 WORTH_THREADS = 2**28
 
 _lock = threading.Lock()
-_users: dict[str, int] = {}
+_limits: dict[str, list[int]] = {}
 _limiters: dict[str, Any] = {}
 _before: dict[str, int] = {}
+#: What callers asked for with ``jobs``.
+_asked: list[int] = []
 
 
 @cache
@@ -45,23 +47,60 @@ def _disown() -> None:
 
 
 @contextmanager
-def single(api: str) -> Iterator[None]:
-    """Hold the libraries of ``api`` ("blas" or "openmp") to one thread."""
+def limited(api: str, most: int) -> Iterator[None]:
+    """Hold the libraries of ``api`` ("blas" or "openmp") to ``most`` threads.
+
+    Of several limits at once the lowest holds, for the whole process.
+    """
     with _lock:
-        _users[api] = _users.get(api, 0) + 1
-        if _users[api] == 1:
+        active = _limits.setdefault(api, [])
+        if not active:
             if api == "blas":
                 _before[api] = _blas_threads()
-            _limiters[api] = _controller().select(user_api=api).limit(limits=1)
+            _limiters[api] = _controller().select(user_api=api).limit(limits=None)
+        active.append(most)
+        _set(api, min(active))
     try:
         yield
     finally:
         with _lock:
-            _users[api] -= 1
-            if _users[api] == 0:
-                _disown()
+            active.remove(most)
+            _disown()
+            if active:
+                _set(api, min(active))
+            else:
                 _limiters.pop(api).restore_original_limits()
-                _disown()
+            _disown()
+
+
+def _set(api: str, most: int) -> None:
+    for library in _controller().select(user_api=api).lib_controllers:
+        if library.num_threads != most:
+            # Never more than the library had before any limit was set here.
+            original = _limiters[api].get_original_num_threads().get(api) or most
+            library.set_num_threads(min(most, original))
+
+
+def single(api: str) -> AbstractContextManager[None]:
+    """Hold the libraries of ``api`` ("blas" or "openmp") to one thread."""
+    return limited(api, 1)
+
+
+@contextmanager
+def jobs(n_jobs: int | None) -> Iterator[None]:
+    """Use ``n_jobs`` threads at most: None as many as there are, −1 all, −2 all but one."""
+    if n_jobs is None:
+        yield
+        return
+    most = joblib.effective_n_jobs(n_jobs)
+    with _lock:
+        _asked.append(most)
+    try:
+        with limited("blas", most):
+            yield
+    finally:
+        with _lock:
+            _asked.remove(most)
 
 
 _quiet: dict[type[Warning], int] = {}
@@ -130,7 +169,8 @@ def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
 def allowed() -> int:
     """Threads that this process may use: those of its BLAS, outside of any limit set here."""
     with _lock:
-        count = _before["blas"] if _users.get("blas") else _blas_threads()
+        count = _before["blas"] if _limits.get("blas") else _blas_threads()
+        count = min([count, *_asked])
     return max(1, min(joblib.cpu_count(), count))
 
 
