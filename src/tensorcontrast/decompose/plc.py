@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,6 +22,9 @@ from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
+
+#: What ``fit`` was given, for the thread that it runs in: others may fit the same estimator.
+_SEQUENCE: ContextVar[ArrayLike | None] = ContextVar("sequence", default=None)
 
 
 class PLC(CPEstimator):
@@ -269,11 +273,11 @@ class PLC(CPEstimator):
         -------
         self
         """
-        self._sequence = sequence
+        given = _SEQUENCE.set(sequence)
         try:
             super().fit(X, y, view=view)
         finally:
-            del self._sequence
+            _SEQUENCE.reset(given)
         return self
 
     def fit_transform(
@@ -287,7 +291,7 @@ class PLC(CPEstimator):
         return self.fit(X, y, view=view, sequence=sequence).transform(X)
 
     def _neighbours(self, n_samples: int) -> Neighbours | None:
-        sequence = getattr(self, "_sequence", None)
+        sequence = _SEQUENCE.get()
         if sequence is None:
             return None
         return Neighbours.of(sequence, n_samples, float(self.neighbour_weight))
