@@ -160,7 +160,7 @@ def test_sweeps_end_where_the_gradient_of_the_factors_is_zero_too(problem):
         )
 
     slopes = []
-    for _ in range(300):
+    for _ in range(1000):  # sweeps turn the last of the scale between modes slowly
         factors, features, *_ = als.sweep(
             views, factors, ATDContrast(BETA, DELTA), alpha=ALPHA, memory=memory
         )

@@ -33,7 +33,9 @@ class Prior(nn.Module):
             nn.LeakyReLU(0.2),
             nn.Conv1d(hidden, rank, 1),
         )
-        self.skip = nn.Conv1d(rank, rank, 1)
+        # The skip begins as the identity, so that every input can move its row on its own.
+        self.skip = nn.Conv1d(rank, rank, 1, bias=False)
+        nn.init.dirac_(self.skip.weight)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return rows (length, rank) for inputs z (length, rank)."""
@@ -64,6 +66,9 @@ class Priors(nn.Module):
         )
         self.samples = Prior(rank, hidden, 1)  # the order of samples means nothing
         self.codes = nn.Embedding(n_samples, rank, sparse=True)
+        if learn_inputs:
+            # Features begin near zero: large wrong ones would first be shrunk, which stalls.
+            nn.init.normal_(self.codes.weight, std=0.1)
         self.codes.weight.requires_grad_(learn_inputs)
 
     def factors(self) -> list[Tensor]:
