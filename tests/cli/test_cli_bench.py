@@ -145,6 +145,7 @@ def test_an_interrupted_run_keeps_its_cells(config, tmp_path, cli):
     cells = folder / "cells.jsonl"
     while time.monotonic() < deadline and running.poll() is None:
         if cells.is_file() and cells.stat().st_size:
+            time.sleep(0.5)  # into the next fit: lines that are being written are taken back
             break
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
