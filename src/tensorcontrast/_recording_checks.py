@@ -102,12 +102,14 @@ def repeated(names: Sequence[str]) -> list[str]:
 
 
 def check_unicode(what: str, texts: Sequence[str]) -> None:
-    """Raise where a text holds half a character, which no file and no terminal takes."""
+    """Raise where a text holds half a character or a zero, which files and NumPy do not keep."""
     for text in texts:
         try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidInputError(f"{what}: {text!r} is not valid text: {error}") from None
+            bad = b"\0" in text.encode()
+        except UnicodeEncodeError:
+            bad = True
+        if bad:
+            raise InvalidInputError(f"{what}: {listed([text])} is not valid text; rename it")
 
 
 def as_text(what: str, texts: Sequence[str]) -> AnyArray:

@@ -98,7 +98,9 @@ class _Packer:
         return {
             "class": type(model).__name__,
             "params": {
-                k: self.pack(v, prefix + k) for k, v in model.get_params(deep=False).items()
+                # A loaded model must not write checkpoints where another one was fitted.
+                k: self.pack(None if k == "checkpoint" else v, prefix + k)
+                for k, v in model.get_params(deep=False).items()
             },
             "learned": {k: self.pack(v, prefix + k) for k, v in learned.items()},
         }
@@ -106,6 +108,17 @@ class _Packer:
     def _store(self, array: Array, where: str) -> str:
         self.arrays[where] = container.plain_array(array, where)
         return where
+
+
+def pack(value: Any) -> tuple[Any, dict[str, Array]]:
+    """Plain data and arrays of numbers, texts, arrays and lists, tuples and dicts of them."""
+    packer = _Packer()
+    return packer.pack(value, ""), packer.arrays
+
+
+def unpack(data: Any, arrays: dict[str, Array]) -> Any:
+    """Return what :func:`pack` made ``data`` of."""
+    return _unpack(data, arrays)
 
 
 def _unpack(data: Any, arrays: dict[str, Array]) -> Any:
@@ -148,6 +161,9 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
             raise DamagedFileError(f"{name!r} is not the name of a learned attribute")
         setattr(model, name, _unpack(value, arrays))
+    center = getattr(model, "center_", None)
+    if center is not None and np.asarray(center).dtype.kind != "f":
+        raise DamagedFileError("the mean is not of floating-point numbers")
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model

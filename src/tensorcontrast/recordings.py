@@ -18,6 +18,7 @@ from tensorcontrast._recording_checks import (
     as_sampling_rate,
     as_signals,
     check_finite,
+    check_unicode,
     listed,
     positions,
 )
@@ -120,6 +121,7 @@ class Recordings:
         self.units: str | tuple[str, ...] | None = (
             units if units is None or isinstance(units, str) else tuple(str(u) for u in units)
         )
+        check_unicode("units", (self.units,) if isinstance(self.units, str) else self.units or ())
         if isinstance(self.units, tuple) and len(self.units) != n_channels:
             raise InvalidInputError(
                 f"units has {len(self.units)} entries for {n_channels} channels; "

@@ -1,5 +1,6 @@
 """Model files, with checksums that agree again after the forgery."""
 
+import copy
 import hashlib
 import json
 import struct
@@ -80,7 +81,7 @@ def _forge_json(rng, header) -> None:
         if rng.random() < 0.15:
             del place[key]
         elif rng.random() < 0.15 and isinstance(place, list):
-            place.extend([child] * rng.choice((1, 200)))
+            place.extend([copy.deepcopy(child)] * rng.choice((1, 200)))
         else:
-            place[key] = rng.choice(_VALUES)
+            place[key] = copy.deepcopy(rng.choice(_VALUES))
         return

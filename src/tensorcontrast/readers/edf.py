@@ -49,7 +49,7 @@ def read_edf(
     edf = open_edf(source)
     picked = pick_signals(edf, channels, source)
     with file_errors(source, "EDF"):
-        rates = {str(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
+        rates = {_text(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
     if len(set(rates.values())) > 1:
         each = ", ".join(f"{label!r} {rate:g} Hz" for label, rate in rates.items())
         raise FileError(
@@ -65,7 +65,7 @@ def read_edf(
                 f"{source}: the scale of channel {list(rates)[bad]!r} takes it out of the range of "
                 "float32; pass channels= without it"
             )
-        units = tuple(str(s.physical_dimension) for s in picked)
+        units = tuple(_text(s.physical_dimension) for s in picked)
         fs = next(iter(rates.values()))
         about: dict[str, Any] = {
             "channels": list(rates),
@@ -102,7 +102,7 @@ def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[
     """Signals by label, in the order asked for; a missing one is an error that lists all."""
     with file_errors(where, "EDF"):
         signals = list(edf.signals)
-        labels = [str(s.label) for s in signals]
+        labels = [_text(s.label) for s in signals]
         if not signals:
             raise FileError(f"{where}: holds annotations only, no signals")
         wanted = labels if channels is None else list(channels)
@@ -124,6 +124,11 @@ def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[
         return picked
 
 
+def _text(field: Any) -> str:
+    """Text of a header; some recorders fill it up with zeros in place of blanks."""
+    return str(field).rstrip("\0 ")
+
+
 def _check_scale(signal: Any, where: Path) -> None:
     """Raise where values cannot be brought to their unit; edfio would leave them as they are."""
     try:
@@ -135,7 +140,7 @@ def _check_scale(signal: Any, where: Path) -> None:
         good = False
     if not good:
         raise DamagedFileError(
-            f"{where}: the header does not say how to scale channel {str(signal.label)!r} "
+            f"{where}: the header does not say how to scale channel {_text(signal.label)!r} "
             "(digital and physical minimum and maximum); pass channels= without it"
         )
 

@@ -134,9 +134,9 @@ def read_record(
     if base.suffix in (".hea", ".dat"):
         base = base.with_suffix("")
     header_file = base.with_name(base.name + ".hea")
-    if not header_file.is_file():
-        raise DataNotFoundError(f"{header_file}: no such file; a WFDB record needs its header")
     with file_errors(header_file, "a WFDB header"):
+        if not header_file.is_file():
+            raise DataNotFoundError(f"{header_file}: no such file; a WFDB record needs its header")
         quick = _read_plain(header_file, channels, verify)
         if quick is not None:
             return quick
