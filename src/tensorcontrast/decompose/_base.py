@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast import checks, threads
 from tensorcontrast.decompose import als, compress, kernels, scaling, source, start
 from tensorcontrast.decompose.convergence import History, Monitor
-from tensorcontrast.decompose.graph import cluster
+from tensorcontrast.decompose.graph import cluster, cluster_space, nearest
 from tensorcontrast.decompose.prepare import Preparation, prepare
 from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
@@ -342,7 +342,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
         """Set the learned attributes, factors in normal form; gives the gauge and the order."""
         features, error = self._final_features(fit, views)
-        norms = np.sqrt(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64))
+        # Features of very many samples are Dask arrays: what is asked of them is computed here.
+        norms = np.sqrt(np.asarray(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64)))
         whole = compress.expand_factors(fit.factors, self._bases)
         self.factors_, gain, order = kernels.normal_form(whole, norms)
         # Components that have died away hold rounding only: they become zero.
@@ -356,9 +357,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.features_ = features.W[:, order] * scale
         self.view_features_ = None if features.V is None else features.V[:, order] * scale
         self.weights_ = (np.abs(gain) * norms[order] / np.sqrt(len(features.W))).astype(scale.dtype)
-        self.feature_gram_ = self.features_.T @ self.features_
+        self.feature_gram_ = np.asarray(self.features_.T @ self.features_)
         if self.view_features_ is not None:
-            self.feature_gram_ += self.view_features_.T @ self.view_features_
+            self.feature_gram_ += np.asarray(self.view_features_.T @ self.view_features_)
         centers = fit.memory.centers
         sign = np.sign(scale)
         self.centers_ = None if centers is None else centers[:, order] * sign
@@ -393,7 +394,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return samples to fit or transform: checked, from memory or read block by block."""
         wanted = None if self.dtype is None else np.dtype(self.dtype)
         found = source.lazy(X, wanted if reset else self.center_.dtype)
-        if found is None or (reset and self.compress is None and found.n_samples is not None):
+        here = found is None or not source.is_spread(found)
+        whole = reset and self.compress is None and found is not None and found.n_samples
+        if found is None or (here and whole):
             # Without compression all samples are in memory anyway.
             array = X if found is None else np.concatenate(list(found.blocks()))
             checked = checks.check_tensor(self, array, reset=reset, min_samples=min_samples)
@@ -462,7 +465,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         check_is_fitted(self, "factors_")
         if self._labels is None:
             count = self._cluster_count(len(self.features_))
-            self._labels = cluster(self.features_, count, seed=0)[0]
+            if source.is_dask(self.features_):
+                from tensorcontrast.distributed.labels import lazy_labels
+
+                self._labels = lazy_labels(self.features_, count, self.centers_)
+            elif self.centers_ is not None:
+                self._labels = nearest(cluster_space(self.features_), self.centers_)
+            else:
+                self._labels = cluster(self.features_, count, seed=0)[0]
         return self._labels
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
@@ -481,6 +491,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ready = self._ready(0)
         with threads.for_work((data.n_samples or 2**31) * projector.size):
             for block in ready.centred(data):
+            if source.is_spread(data):
+                return data.matched(other)
                 parts.append(block.reshape(len(block), -1) @ projector)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -522,6 +534,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if (
             shapes != [(d, self.rank_) for d in self.dims_]
             or self.center_.shape != tuple(self.dims_)
+        if source.is_spread(data):
+            return data.transformed(ready, projector)
             or self.ridge_.shape != (self.rank_,)
             or self.n_features_in_ != self.dims_[0]
             or not (np.isfinite(self.scale_) and self.scale_ > 0)

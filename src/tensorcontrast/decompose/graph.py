@@ -23,6 +23,8 @@ Array = NDArray[Any]
 
 #: Above this many samples the default clustering is mini-batch k-means.
 MINI_BATCH_ABOVE = 20_000
+#: Rows whose distances to all centres are in memory at a time.
+_ROWS = 2**16
 
 
 def class_sums(labels: NDArray[np.intp], V: Array, n_classes: int) -> Array:
@@ -209,6 +211,16 @@ def cluster(
         return labels, model.cluster_centers_
     k = int(labels.max()) + 1
     return labels, class_sums(labels, V, k) / np.bincount(labels)[:, None].astype(V.dtype)
+
+
+def nearest(V: Array, centers: Array) -> NDArray[np.intp]:
+    """Nearest centre of each row of V (n, r), both in the space of :func:`cluster_space`."""
+    half = 0.5 * np.einsum("ij,ij->i", centers, centers, dtype=np.float64)
+    out = np.empty(len(V), dtype=np.intp)
+    for start in range(0, len(V), _ROWS):
+        at = slice(start, start + _ROWS)
+        out[at] = (half - V[at] @ centers.T).argmin(axis=1)
+    return out
 
 
 def label_change(old: NDArray[np.intp] | None, new: NDArray[np.intp]) -> float:

@@ -59,6 +59,12 @@ class Neighbours:
         behind[order[:-1][joined]] = order[1:][joined]
         return cls(before, behind, weight)
 
+    def among(self, rows: IntArray) -> Neighbours:
+        """Return neighbours within some of the samples, by their place there."""
+        place = np.full(len(self.before) + 1, -1, dtype=np.intp)  # the last one is for −1
+        place[rows] = np.arange(len(rows))
+        return Neighbours(place[self.before[rows]], place[self.behind[rows]], self.weight)
+
     def partners(self, rng: np.random.Generator) -> IntArray:
         """Whose view each sample is compared with this time: its own, or a neighbour's."""
         n = len(self.before)

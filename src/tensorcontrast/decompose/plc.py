@@ -372,7 +372,7 @@ class PLC(CPEstimator):
         first = views() if callable(views) else views
         near = self._neighbours(first.n_samples)
         if near is not None:
-            views = _with_neighbours(views, near, rng)
+            views = _with_neighbours(tied.held(views, None), near, rng)
         plain = super()._solve(views, known, rng)
         if self.beta != "auto" or plain.interrupted:
             return plain
@@ -405,7 +405,8 @@ class PLC(CPEstimator):
     ) -> Fit:
         """Descend from the factors of a fit without contrast."""
         first = views() if callable(views) else views
-        contrast = self._tied(base, first.n_samples)
+        rows = tied.sampled(first.n_samples, base.seed)
+        contrast = self._tied(base, first.n_samples).among(rows)
         norms = np.ones(self.rank_)
         factors = kernels.normal_form(plain.factors, norms)[0]
         memory = als.Memory()
@@ -419,7 +420,7 @@ class PLC(CPEstimator):
         monitor.resume(plain.history)
         with monitor:
             factors, interrupted = tied.train(
-                views,
+                tied.held(views, rows),
                 factors,
                 contrast,
                 alpha=self.alpha,
@@ -446,6 +447,8 @@ class PLC(CPEstimator):
             form=self.contrast,
             temperature=self.temperature,
             n_epochs=self.n_epochs,
+        if rows is not None:
+            memory.labels = None  # those of the sample; all samples go to the nearest centre
             batch_size=self.batch_size or 512,
             learning_rate=self.learning_rate,
             neighbours=self._neighbours(n_samples),

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks
 from tensorcontrast.decompose import als, compress, kernels, scaling
-from tensorcontrast.decompose.source import ArraySource, MappedSource, Source
-from tensorcontrast.decompose.views import TensorNoise
+from tensorcontrast.decompose.source import (
+    ArraySource,
+    MappedSource,
+    Source,
+    SpreadSource,
+    is_spread,
+)
+from tensorcontrast.decompose.views import TensorNoise, by_strips
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -58,17 +65,23 @@ class Preparation:
 
     def centred(self, source: Source) -> Iterator[Array]:
         """Blocks of a source, centred and scaled, in memory of their own."""
-        factor = self.center.dtype.type(1.0 / self.scale)
         for raw in source.blocks():
-            block = raw - self.center
-            if factor != 1.0:
-                block *= factor
-            yield block
+            yield self.centred_block(raw)
+
+    def centred_block(self, raw: Array) -> Array:
+        """Return one block, centred and scaled, in memory of its own."""
+        factor = self.center.dtype.type(1.0 / self.scale)
+        block = raw - self.center
+        if factor != 1.0:
+            block *= factor
+        return block
 
     def views(
         self, source: Source, view: Source | Callable[[], Source] | None
     ) -> als.Views | Callable[[], als.Views]:
         """Both views as they are fitted; a callable where the second is drawn anew each time."""
+        if is_spread(source):
+            return cast("als.Views | Callable[[], als.Views]", source.views(self, view))
         X, norm = self.rows(source)
 
         def pair(other: Source) -> als.Views:
@@ -96,11 +109,10 @@ class Preparation:
             return ArraySource(checks.check_view(made, source.X.shape, source.dtype), "view")
         seed = int(rng.integers(2**31))
         if augment is not None:
-            return MappedSource(source, lambda X, at: augment(X, np.random.default_rng([seed, at])))
-        noise = TensorNoise()
-        return MappedSource(
-            source, lambda X, at: noise.block(X, at, seed, self.center, self.spread)
-        )
+            change = partial(by_strips, augment=augment, seed=seed)
+        else:
+            change = partial(TensorNoise().block, seed=seed, mean=self.center, spread=self.spread)
+        return source.mapped(change) if is_spread(source) else MappedSource(source, change)
 
 
 def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
@@ -115,6 +127,10 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
             mean, size = scaling.learn(source.X, center=center)
             spread = size / float(np.sqrt(mean.size))
             return Preparation(len(source.X), mean, size if scale else 1.0, spread)
+    if is_spread(source) and not compress.may_compress(
+        wanted, (source.n_samples, *source.dims), rank
+    ):
+        return _measure(source, center=center, scale=scale)
     moments = gather(source)
     mean = moments.mean(center)
     grams, energy = moments.centred(center)
@@ -130,10 +146,13 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
         vectors[:, :j].astype(source.dtype) for (_, vectors), j in zip(found, ranks, strict=True)
     ]
     if len(bases) > 1:  # one mode alone is at its best already
-        refined = [np.zeros_like(G) for G in grams]
-        for block in plain.centred(source):
-            for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
-                G += part
+        if is_spread(source):
+            refined = source.summed(partial(_refined, plain, bases))
+        else:
+            refined = [np.zeros_like(G) for G in grams]
+            for block in plain.centred(source):
+                for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
+                    G += part
         bases = [
             compress.spectrum(G)[1][:, :j].astype(source.dtype)
             for G, j in zip(refined, ranks, strict=True)
@@ -143,6 +162,8 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
 
 def gather(source: Source) -> compress.Moments:
     """Sum up the first pass."""
+    if is_spread(source):
+        return _gather(source)
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
@@ -152,3 +173,49 @@ def gather(source: Source) -> compress.Moments:
         count = 0 if moments is None else moments.n
         raise InvalidInputError(f"{source.name} has {count} samples; at least 2 are needed")
     return moments
+
+
+def _rough_mean(source: SpreadSource) -> Array:
+    """Return what to take sums about, so that these do not cancel."""
+    if source.n_samples < 2:
+        raise InvalidInputError(
+            f"{source.name} has {source.n_samples} samples; at least 2 are needed"
+        )
+    return source.head().mean(axis=0, dtype=np.float64).astype(source.dtype)
+
+
+def _gather(source: SpreadSource) -> compress.Moments:
+    """Sum up the first pass where the blocks are."""
+    out = compress.Moments(_rough_mean(source))
+    _, out.total, *out.grams = source.summed(partial(_moments, out.shift))
+    out.n = source.n_samples
+    return out
+
+
+def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean and scale alone where the blocks are, in one pass."""
+    shift, n = _rough_mean(source), source.n_samples
+    total, squares = source.summed(partial(_squares, shift))
+    mean = shift + total / n if center else np.zeros(source.dims)
+    move = shift - mean
+    energy = float(squares) + 2.0 * float(np.sum(total * move)) + n * float(np.sum(move * move))
+    size = float(np.sqrt(max(energy, 0.0) / n))
+    scaling.check_spread(size, mean, (n, *source.dims), source.dtype, center=center)
+    spread = size / float(np.sqrt(mean.size))
+    return Preparation(n, mean.astype(source.dtype), size if scale else 1.0, spread)
+
+
+def _moments(shift: Array, block: Array) -> list[Any]:
+    moments = compress.Moments(shift)
+    moments.add(block)
+    return [moments.n, moments.total, *moments.grams]
+
+
+def _squares(shift: Array, block: Array) -> list[Any]:
+    centred = block - shift
+    flat = centred.reshape(len(block), -1)
+    return [centred.sum(axis=0, dtype=np.float64), kernels.row_norms_squared(flat).sum()]
+
+
+def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:
+    return compress.refined_grams(plain.centred_block(block), bases)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,8 +165,57 @@ def samples_a_block(dims: tuple[int, ...]) -> int:
     return max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
 
 
+class SpreadSource(Source, Protocol):
+    """A source whose blocks may be elsewhere: sums and views are made where the blocks are."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        ...
+
+    def head(self) -> Array:
+        """Return some of the first samples."""
+        ...
+
+    def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
+        """Sum over blocks, in float64, of the numbers and arrays that a function makes of each."""
+        ...
+
+    def mapped(self, change: Callable[[Array, int], Any]) -> Source:
+        """Return the view that a function of a block and its first sample makes."""
+        ...
+
+    def matched(self, other: Any) -> Source:
+        """Return a view of the caller's in the blocks of this source."""
+        ...
+
+    def views(self, ready: Any, view: Any) -> Any:
+        """Both views as they are fitted, with the methods of ``als.Views``."""
+        ...
+
+    def transformed(self, ready: Any, projector: Array) -> Any:
+        """Features (n, rank), still to be computed."""
+        ...
+
+
+def is_spread(source: Source) -> TypeGuard[SpreadSource]:
+    """Whether sums over the samples of a source are taken where these are."""
+    return hasattr(source, "summed")
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a ``dask.array``; Dask is not imported for that."""
+    return (
+        type(X).__module__.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+    )
+
+
 def lazy(X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> Source | None:
     """Return the source of data that is not in memory; None for arrays and array-likes."""
+    if is_dask(X):
+        from tensorcontrast.distributed.source import DaskSource
+
+        return DaskSource(X, dtype, name)
     if isinstance(X, ArraySource | StoredSource | ChunkSource):
         return X
     if isinstance(X, np.memmap):

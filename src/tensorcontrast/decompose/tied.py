@@ -12,7 +12,7 @@ product with Xᵀ: a step is two matrix products a view, as in ALS.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ from tensorcontrast.decompose.updates import Encoder
 Array = NDArray[Any]
 
 #: ``(W, V) -> value, (dW, dV)``.
+#: Samples that a descent goes through at most: of more, so many drawn at random once.
+DESCENT_ROWS = 100_000
+
 Loss = Callable[[Array, Array], tuple[float, tuple[Array, Array]]]
 
 
@@ -150,6 +153,14 @@ class TiedContrast:
     neighbours: Neighbours | None = None
 
     def loss(self, graph: SignedGraph) -> Loss:
+    def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
+        """Return the contrast among some of the samples; None for all."""
+        if rows is None:
+            return self
+        known = None if self.base.known is None else self.base.known[rows]
+        near = None if self.neighbours is None else self.neighbours.among(rows)
+        return replace(self, base=replace(self.base, known=known), neighbours=near)
+
         """Return the loss of a batch with this graph."""
         base = self.base
 
@@ -232,6 +243,27 @@ class TiedContrast:
 
 
 def squared_norms(views: als.Views) -> tuple[Array, Array]:
+def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
+    """Samples that a descent goes through, in their order; None for all."""
+    if n_samples <= DESCENT_ROWS:
+        return None
+    drawn = np.random.default_rng(seed).choice(n_samples, DESCENT_ROWS, replace=False)
+    return np.sort(drawn)
+
+
+def held(
+    views: als.Views | Callable[[], als.Views], rows: NDArray[np.intp] | None
+) -> als.Views | Callable[[], als.Views]:
+    """Views of these samples in the memory of this process."""
+    if callable(views):
+        return lambda: _held(views(), rows)
+    return _held(views, rows)
+
+
+def _held(views: als.Views, rows: NDArray[np.intp] | None) -> als.Views:
+    return views.in_memory() if rows is None else views.rows(rows)
+
+
     """``‖x‖²`` and ``‖x̃‖²`` of each sample (n,)."""
     assert views.V is not None
     return kernels.row_norms_squared(views.X), kernels.row_norms_squared(views.V)
@@ -252,7 +284,7 @@ def train(
     The schedule is part of the method: the step falls to zero over ``n_epochs``, which ends it.
     """
     first = views() if callable(views) else views
-    adam = contrast.adam(len(first.X))
+    adam = contrast.adam(first.n_samples)
     norms = None if callable(views) else squared_norms(first)
     try:
         for _ in range(contrast.n_epochs):

@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import checks
+from tensorcontrast.errors import InvalidInputError
+
 Array = NDArray[Any]
 
 #: Samples that share a generator of random numbers.
 STRIP = 64
+#: The same for functions of the caller's, which do not like to be called too often.
+CALL_STRIP = 256
+
+
+def by_strips(
+    X: Array, first: int, *, augment: Callable[[Array, np.random.Generator], Any], seed: int
+) -> Array:
+    """View that ``augment`` makes of a block of samples that begins with sample ``first`` of all.
+
+    It is called with ``CALL_STRIP`` samples at a time, each strip of all samples with a generator
+    of its own, so that a sample's view does not depend on the blocks in which the samples come. A
+    strip that the block cuts is filled up with samples of the block.
+    """
+    out = np.empty_like(X)
+    for strip in range(first // CALL_STRIP, -(-(first + len(X)) // CALL_STRIP)):
+        begin = strip * CALL_STRIP
+        lo, hi = max(begin, first), min(begin + CALL_STRIP, first + len(X))
+        own = slice(lo - first, hi - first)
+        rows = X[own]
+        if hi - lo < CALL_STRIP:
+            rows = rows[np.clip(np.arange(begin, begin + CALL_STRIP) - lo, 0, hi - lo - 1)]
+        made = np.asarray(augment(checks.read_only(rows), np.random.default_rng([seed, strip])))
+        if made.shape != rows.shape:
+            raise InvalidInputError(
+                f"augment made samples of shape {made.shape} from {rows.shape}; "
+                "it must keep the shape"
+            )
+        out[own] = made[lo - begin : hi - begin]
+    return out
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,223 @@
+"""Samples that are a ``dask.array``: read, changed and summed block by block, where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import checks
+from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
+from tensorcontrast.distributed import blocks as on
+from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.views import BlockViews, CoreRows, WithView
+from tensorcontrast.errors import InvalidInputError
+
+Array = NDArray[Any]
+#: Makes a block of another from the block and the number of its first sample.
+Change = Callable[[Array, int], Any]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """From a raw block to a checked one: what :func:`checked_block` asks of a source."""
+
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+    name: str
+    n_samples: int
+    change: Change | None = None
+
+    def __call__(self, raw: Any, start: int) -> Array:
+        """Check the block that begins with sample ``start``, changed where that is asked for."""
+        block = np.asarray(raw)
+        if self.change is None:
+            return checked_block(block, self, start)
+        block = checked_block(block, replace(self, name="X", change=None), start)
+        made = np.asarray(self.change(checks.read_only(block), start))
+        if made.shape != block.shape:
+            raise InvalidInputError(
+                f"augment made samples of shape {made.shape} from {block.shape}; "
+                "it must keep the shape"
+            )
+        return checked_block(made, self, start)
+
+    def blocks(self) -> Iterator[Array]:
+        """Nothing: a reader holds no samples."""
+        return iter(())
+
+
+class DaskSource:
+    """A ``dask.array`` of samples (n, I_1, …, I_K), in blocks of samples.
+
+    Blocks that are too large are cut, the modes of a sample are brought together, and sizes that
+    are not known are counted, which reads the data once.
+    """
+
+    def __init__(self, X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> None:
+        if X.ndim < 2:
+            raise InvalidInputError(
+                f"{name} has shape {X.shape}; samples (n, I_1, …, I_K) are needed"
+            )
+        if any(np.isnan(size) for sizes in X.chunks for size in sizes):
+            X = X.compute_chunk_sizes()
+        if 0 in X.shape:
+            raise InvalidInputError(
+                f"{name} has shape {X.shape}; samples (n, I_1, …, I_K) of at least one value are "
+                "needed"
+            )
+        X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
+        most = samples_a_block(X.shape[1:])
+        if max(X.chunks[0]) > most:
+            X = X.rechunk({0: tuple(_cut(X.chunks[0], most))})
+        self.X, self.name = X, name
+        self.reader = Reader(
+            tuple(int(d) for d in X.shape[1:]),
+            dtype or working_dtype(X.dtype, name),
+            name,
+            int(X.shape[0]),
+        )
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Shape of a sample."""
+        return self.reader.dims
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.reader.dtype
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.reader.n_samples
+
+    @property
+    def sizes(self) -> list[int]:
+        """Samples of each block that has any."""
+        return [int(size) for size in self.X.chunks[0] if size]
+
+    @property
+    def starts(self) -> list[int]:
+        """First sample of each block that has any."""
+        return [0, *np.cumsum(self.sizes)[:-1].tolist()]
+
+    def raw(self) -> list[on.Task]:
+        """Tasks that give the raw blocks; empty ones are left out."""
+        tasks = self.X.to_delayed().ravel().tolist()
+        return [task for task, size in zip(tasks, self.X.chunks[0], strict=True) if size]
+
+    def blocks(self) -> Iterator[Array]:
+        """Bring one block after the other here."""
+        for task, start in zip(self.raw(), self.starts, strict=True):
+            yield self.reader(on.computed([task])[0], start)
+
+    # ------------------------------------------------------------ what stays where the blocks are
+
+    def head(self, most: int = 256) -> Array:
+        """Return the first samples, at most so many and of the first block only."""
+        count = min(most, self.sizes[0])
+        made = self.X[:count].compute()
+        return self.reader(made, 0)
+
+    def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
+        """Sum over blocks of what the function gives for each: numbers and arrays, in float64."""
+        work = _Read(self.reader, function)
+        return on.total(on.each(work, self.raw(), self.starts))
+
+    def mapped(self, change: Change) -> DaskSource:
+        """Return the view that the function makes of each block."""
+        out = object.__new__(DaskSource)
+        out.X, out.name = self.X, "view"
+        out.reader = replace(self.reader, name="view", change=change)
+        return out
+
+    def matched(self, other: Any) -> DaskSource:
+        """Return a view, as a Dask array or in memory, in the blocks of this source."""
+        array = package("dask.array")
+        if not hasattr(other, "dask"):
+            shape = (self.n_samples, *self.dims)
+            other = array.from_array(
+                checks.check_view(other, shape, self.dtype), chunks=self.X.chunks
+            )
+        if any(np.isnan(size) for sizes in other.chunks for size in sizes):
+            other = other.compute_chunk_sizes()
+        if other.shape != self.X.shape:
+            raise InvalidInputError(
+                f"view has shape {other.shape} but X has {self.X.shape}: the view must hold the "
+                "same samples, augmented, in the same order"
+            )
+        return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view")
+
+    def views(
+        self, ready: Preparation, view: Any
+    ) -> BlockViews | Callable[[], BlockViews]:
+        """Both views as they are fitted, on the workers; a callable draws the second anew."""
+
+        def pair(rows: list[on.Task], other: Any) -> BlockViews:
+            second = other if isinstance(other, DaskSource) else self.matched(_array(other))
+            made = on.each(WithView(ready, second.reader), rows, second.raw(), self.starts)
+            return BlockViews.of(on.persisted(made), self.sizes, ready, paired=True)
+
+        plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
+        if view is None:
+            return BlockViews.of(on.persisted(plain), self.sizes, ready, paired=False)
+        if not callable(view):
+            return pair(plain, view)
+        rows = on.persisted(plain)
+        return lambda: pair(rows, view())
+
+    def transformed(self, ready: Preparation, projector: Array) -> Any:
+        """Lazy array (n, rank) of the features of each block. Equation E12."""
+        work = _Encode(self.reader, ready, projector)
+        return self.X.map_blocks(
+            work,
+            dtype=projector.dtype,
+            meta=np.empty((0, 0), dtype=projector.dtype),
+            chunks=(self.X.chunks[0], (projector.shape[1],)),
+            drop_axis=list(range(2, self.X.ndim)),
+        )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A function of a checked block."""
+
+    reader: Reader
+    function: Callable[[Array], list[Any]]
+
+    def __call__(self, raw: Any, start: int) -> list[Any]:
+        return self.function(self.reader(raw, start))
+
+
+@dataclass(frozen=True)
+class _Encode:
+    """Features of a block."""
+
+    reader: Reader
+    ready: Preparation
+    projector: Array
+
+    def __call__(self, raw: Any, block_info: Any = None) -> Array:
+        if not len(raw):
+            return np.empty((0, self.projector.shape[1]), dtype=self.projector.dtype)
+        start = int(block_info[0]["array-location"][0][0]) if block_info else 0
+        block = self.ready.centred_block(self.reader(raw, start))
+        return np.asarray(block.reshape(len(block), -1) @ self.projector)
+
+
+def _array(source: Any) -> Any:
+    """Samples of another source as an array."""
+    return getattr(source, "X", None) if hasattr(source, "X") else source
+
+
+def _cut(sizes: tuple[int, ...], most: int) -> Iterator[int]:
+    """Sizes of blocks of which none is larger than ``most``."""
+    for size in sizes:
+        parts = max(1, -(-size // most))
+        yield from (size // parts + (i < size % parts) for i in range(parts))
