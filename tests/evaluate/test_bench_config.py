@@ -1,12 +1,15 @@
 """Configurations: every fault is named with its line, and nothing unknown gets through."""
 
+import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
+from tensorcontrast.evaluate import kinds
 from tensorcontrast.evaluate.config import BenchConfig, load_config, slug
 from tensorcontrast.evaluate.presets import PRESETS, preset
 from tensorcontrast.evaluate.toml_config import line_numbers
@@ -216,3 +219,13 @@ def test_every_value_of_any_toml_has_a_line(top, rest):
         key = path[-1]
         if isinstance(key, str):
             assert key in rows[lines[path] - 1]
+
+
+def test_configurations_in_the_documentation_are_valid(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    blocks = re.findall(r"(?ms)^```toml\n(.*?)^```", page.read_text(encoding="utf-8"))
+    found = [load_config(write(tmp_path, block)) for block in blocks]
+    assert [len(config.methods) for config in found] == [3, 3]
+    assert found[0].datasets[0].path == str(tmp_path / "machines.npz")
+    for name in (*kinds.METHODS, *BenchConfig.model_fields):
+        assert f"`{name}`" in page.read_text(encoding="utf-8") or name == "title", name

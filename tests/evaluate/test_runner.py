@@ -456,6 +456,7 @@ def test_a_subject_alone_in_train(tmp_path):
     assert {cell.method for cell in found.ok} == {"CPD"}
     assert {cell.method for cell in found.failed} == {"tuned"}
     assert "all labelled windows are of one subject" in found.failed[0].message
+    assert any("With seed 0 one subject makes up all of test" in n for n in found.notes("own"))
 
 
 def test_limit_clip_and_recordings_with_unlabelled_windows(tmp_path):

@@ -11,11 +11,14 @@ from tensorcontrast.errors import DamagedFileError
 from tensorcontrast.evaluate import store
 from tensorcontrast.evaluate.paper import PaperResult
 
-__all__ = ["CELLS", "Cell", "DatasetFacts", "Key", "Summary", "read_cells", "write_cells"]
+__all__ = ["ALONE", "CELLS", "Cell", "DatasetFacts", "Key", "Summary", "read_cells", "write_cells"]
 
 Key = tuple[str, str, int, int | str]
 
 CELLS = "cells.jsonl"
+
+#: Start of the warning that a part of the split is one subject.
+ALONE = "one subject makes up all of"
 
 
 @dataclass(frozen=True)

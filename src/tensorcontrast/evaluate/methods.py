@@ -82,7 +82,7 @@ def build(
     if method.epochs is not None and kind.epochs is not None:
         settings[kind.epochs] = method.epochs
     settings |= {**method.params, **(params or {})}
-    if method.labels_in_graph != "no":
+    if method.labels_in_graph == "all":
         settings.setdefault("graph", "true")
     found: Any = kinds.find(method.name)
     if kind.takes == "signals":

@@ -17,7 +17,7 @@ from tensorcontrast.errors import (
     InvalidInputError,
 )
 from tensorcontrast.evaluate import store
-from tensorcontrast.evaluate.cells import Cell, DatasetFacts, Key, Summary, read_cells
+from tensorcontrast.evaluate.cells import ALONE, Cell, DatasetFacts, Key, Summary, read_cells
 from tensorcontrast.evaluate.config import BenchConfig, slug
 from tensorcontrast.evaluate.kinds import METHODS
 from tensorcontrast.evaluate.paper import DIFFERENCES, paper_result
@@ -206,7 +206,16 @@ class Run:
         facts = self.datasets.get(dataset)
         if facts is not None and facts.n_groups == 0:
             out.append("The recordings have no groups: one subject's windows are in all parts.")
-        absent = max((c.absent_classes for c in self.ok if c.dataset == dataset), default=0)
+        cells = [cell for cell in self.ok if cell.dataset == dataset]
+        for part in ("train", "test"):
+            text = f"{ALONE} {part}"
+            seeds = sorted({cell.seed for cell in cells if text in cell.warnings})
+            if seeds:
+                listed = ", ".join(map(str, seeds))
+                out.append(
+                    f"With seed {listed} {text}: what differs between seeds is also who it is."
+                )
+        absent = max((c.absent_classes for c in cells), default=0)
         if absent:
             out.append(
                 f"Up to {absent} classes of the test windows had no label in a draw, so that they "

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, ParameterGrid
 
-from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.evaluate.cells import Cell, Key
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.evaluate.cells import ALONE, Cell, Key
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig, TuneConfig
 from tensorcontrast.evaluate.data import splits
 from tensorcontrast.evaluate.methods import Fitted, build, fit
@@ -63,6 +63,7 @@ def compute(rec: Recordings, task: Task) -> tuple[list[Cell], Fitted | None]:
         warnings.simplefilter("always")
         try:
             parts = splits(rec, task.dataset, task.config, task.seed)
+            _warn_if_alone(rec, parts[0])
             drawn = task.method.labels_in_graph == "drawn"
             fits = [] if drawn else _candidates(rec, task, parts[0])
             table = _Table.of(rec, parts, fits)
@@ -85,6 +86,13 @@ def compute(rec: Recordings, task: Task) -> tuple[list[Cell], Fitted | None]:
         texts = tuple(dict.fromkeys((*before, *_texts(caught))))
         cells.append(task.cell(budget, warnings=texts, **values))
     return cells, model
+
+
+def _warn_if_alone(rec: Recordings, split: Split) -> None:
+    for name in ("train", "test"):
+        rows = getattr(split, name)
+        if rec.groups is not None and len(np.unique(rec.groups[rows])) == 1:
+            warnings.warn(f"{ALONE} {name}", TensorContrastWarning, stacklevel=2)
 
 
 def _texts(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
