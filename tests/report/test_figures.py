@@ -117,7 +117,10 @@ def test_embedding_draws_every_class_with_its_own_look():
         plot_embedding(rng.standard_normal((9, 3)), method=None)
     with pytest.raises(TensorContrastError, match="tsne"):
         plot_embedding(rng.standard_normal((9, 3)), method="umap")
-    assert plot_embedding(rng.standard_normal((30, 1)), method="tsne").axes
+    for odd in (rng.standard_normal((30, 1)), np.ones((30, 4)), np.ones((2, 4))):
+        for method in ("tsne", "pca"):
+            (points,) = plot_embedding(odd, method=method).axes[0].collections
+            assert np.isfinite(points.get_offsets()).all() and len(points.get_offsets()) == len(odd)
 
 
 def test_graph_is_the_adjacency_ordered_by_class():

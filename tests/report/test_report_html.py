@@ -13,7 +13,7 @@ import pytest
 
 from tensorcontrast import Recordings, TensorContrastError, report
 from tensorcontrast.report.data import FigureItem
-from tensorcontrast.report.text import plain
+from tensorcontrast.report.text import plain, shortened
 
 
 class Page(HTMLParser):
@@ -106,7 +106,7 @@ def test_page_of_hostile_names(hostile, hostile_names, tmp_path, cells):
     assert not {"b", "i", "marquee"} & {tag for tag, _ in page.elements}
     text = "".join(page.text)
     for name in (*rec.channels, hostile_names[1]):
-        assert plain(name, 14) in text
+        assert shortened(name, 15) in text
     (block,) = [
         t
         for (_, at), t in page.raw.items()

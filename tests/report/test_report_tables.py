@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tensorcontrast import TensorContrastError
-from tensorcontrast.report.data import findings
+from tensorcontrast.report.data import all_findings, findings
 from tensorcontrast.report.scores import Published, Score, budget_name
 from tensorcontrast.report.tables import score_tables
 
@@ -84,6 +84,16 @@ def test_times_parameters_and_notes_are_shown(cells):
 def test_findings_name_the_leader_and_the_spread(cells):
     (line, *_) = findings(score_tables(cells)[0])
     assert line.startswith("With 30 labels, PLC is ahead: ") and " sd)." in line
+    assert [line.split(":")[0] for line in all_findings(score_tables(cells))] == (
+        ["walk", "walk", "sleep", "sleep"]
+    )
+    many = [{**c, "dataset": "d", "budget": b} for c in cells for b in range(1, 6)]
+    shown = all_findings(score_tables(many))
+    assert [line.split(",")[0] for line in shown] == [
+        "With 1 label",
+        "With 3 labels",
+        "With 5 labels",
+    ]
     same = [{**c, "accuracy": 0.5 + 0.01 * c["seed"]} for c in cells]
     assert "(within one sd)" in findings(score_tables(same)[0])[0]
 

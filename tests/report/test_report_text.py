@@ -16,6 +16,7 @@ from tensorcontrast.report.text import (
     markdown_code,
     markdown_text,
     plain,
+    shortened,
 )
 
 MARKS = "<>&\"'`|[](){}$\\/:.!#*_~^@%=+-1 ab\n\t\x1b\x07\x9b\u202e\u2028\u200b"
@@ -57,6 +58,7 @@ def test_plain_shows_what_was_there():
     assert plain("naïve 脳波 µV ½") == "naïve 脳波 µV ½"
     assert plain(None) == "" and plain(7) == "7"
     assert plain("abcdef", limit=4) == "abc…"
+    assert shortened("abcdefghij", 5) == "ab…ij" and shortened("abcde", 5) == "abcde"
 
 
 @given(TEXTS)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.report.components import Component
-from tensorcontrast.report.text import html_text, plain
+from tensorcontrast.report.text import html_text, plain, shortened
 
 __all__ = ["component_charts"]
 
@@ -65,9 +65,11 @@ def _bars(
     if len(values) > MOST_BARS:
         order = np.argsort(-np.abs(values), kind="stable")
         keep = sorted(int(k) for k in order[: MOST_BARS - 1])
+    if len(keep) < len(values):
+        unit += f" ({len(values) - len(keep)} smaller left out)"
     row = min(20.0, (HEIGHT - 32) / max(len(keep), 1)) if len(keep) <= 6 else 15.0
-    height = 8 + row * len(keep) + (15 if len(keep) < len(values) else 0) + 30
-    left = 12 + 6.1 * min(max((len(plain(names[k], 14)) for k in keep), default=1), 14)
+    height = 8 + row * len(keep) + 30
+    left = 12 + 6.7 * min(max((len(shortened(names[k], 15)) for k in keep), default=1), 15)
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     ticks = nice_ticks(low, high, 3)
 
@@ -84,7 +86,7 @@ def _bars(
     for line, k in enumerate(keep):
         y = 8 + line * row
         a, b = sorted((x(0.0), x(float(values[k]))))
-        name = html_text(names[k], 14)
+        name = html_text(shortened(names[k], 15))
         mark = " strong" if strong == k else ""
         parts.append(
             f"<g><title>{html_text(names[k])}: {number(float(values[k]))}</title>"
@@ -95,14 +97,9 @@ def _bars(
         )
     parts.append(f'<line class="axis" x1="{x(0):.1f}" x2="{x(0):.1f}" y1="6" y2="{bottom:.1f}"/>')
     parts.append(
-        f'<text class="label" x="{(left + WIDTH - 14) / 2:.1f}" y="{bottom + 26:.1f}" '
+        f'<text class="label" x="{WIDTH / 2 + 20:.1f}" y="{bottom + 26:.1f}" '
         f'text-anchor="middle">{html_text(unit)}</text>'
     )
-    if len(keep) < len(values):
-        parts.append(
-            f'<text class="tick" x="{WIDTH - 14}" y="{bottom - 2:.1f}" text-anchor="end">'
-            f"{len(values) - len(keep)} smaller left out</text>"
-        )
     spoken = ", ".join(f"{plain(names[k], 30)} {number(float(values[k]))}" for k in keep)
     return _svg("".join(parts), f"{what}: {spoken}", height)
 

@@ -143,6 +143,19 @@ def findings(table: ScoreTable) -> list[str]:
     return lines
 
 
+def all_findings(tables: Sequence[ScoreTable]) -> list[str]:
+    """Return findings of all tables; of many the fewest, a middle and the most labels."""
+    lines = []
+    for table in tables:
+        own = findings(table)
+        most = 2 if len(tables) > 1 else 3
+        if len(own) > most:
+            own = [own[0], own[-1]] if most == 2 else [own[0], own[len(own) // 2], own[-1]]
+        name = f"{table.dataset}: " if len(tables) > 1 else ""
+        lines += [f"{name}{line}" for line in own]
+    return lines
+
+
 def environment() -> list[tuple[str, str]]:
     """Versions and machine of this process; nothing that names its owner."""
     import os

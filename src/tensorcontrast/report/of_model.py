@@ -18,8 +18,8 @@ from tensorcontrast.report.data import (
     ModelView,
     ReportData,
     Windows,
+    all_findings,
     environment,
-    findings,
 )
 from tensorcontrast.report.figures import plot_convergence, plot_graph, plot_label_curve
 from tensorcontrast.report.tables import ScoreTable
@@ -99,7 +99,7 @@ def report_from_model(
         ],
         facts=recording_facts(recordings),
         tables=tables,
-        findings=[line for table in tables for line in findings(table)],
+        findings=all_findings(tables),
         figures=figures,
         views=[view],
         notes=notes,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import evidence_figures as evidence
-from tensorcontrast.report.data import FigureItem, ModelView, ReportData, Windows, findings
+from tensorcontrast.report.data import FigureItem, ModelView, ReportData, Windows, all_findings
 from tensorcontrast.report.of_model import label_curve, model_view
 from tensorcontrast.report.scores import budget_name
 from tensorcontrast.report.tables import ScoreTable, run_tables
@@ -60,7 +60,7 @@ def report_from_run(run: Run | str | Path, *, metric: str = "accuracy") -> Repor
         question=_question(run, tables),
         facts=_facts(run, tables),
         tables=tables,
-        findings=_findings(tables),
+        findings=all_findings(tables),
         figures=figures,
         views=views,
         evidence=[item for table in tables for item in _evidence(run, table, len(tables))],
@@ -114,17 +114,6 @@ def _facts(run: Run, tables: Sequence[ScoreTable]) -> list[tuple[str, str]]:
             ("subjects", str(about.n_groups)),
         ]
     return facts
-
-
-def _findings(tables: Sequence[ScoreTable]) -> list[str]:
-    lines = []
-    for table in tables:
-        own = findings(table)
-        if len(tables) > 1:  # the fewest and the most labels tell the story
-            own = [f"{table.dataset}: {line[0].lower()}{line[1:]}" for line in own]
-            own = [own[0], own[-1]] if len(own) > 2 else own
-        lines += own
-    return lines
 
 
 def _notes(run: Run) -> list[str]:

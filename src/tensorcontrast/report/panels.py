@@ -56,6 +56,8 @@ def embed(values: Array, method: str | None, seed: int = 0) -> Array:
     from sklearn.preprocessing import StandardScaler
 
     Z = StandardScaler().fit_transform(np.asarray(values, dtype=np.float64))
+    if method in ("pca", "tsne") and (len(Z) < 3 or not Z.any()):
+        return np.zeros((len(Z), 2))  # nothing to spread out
     if method == "pca" or (method == "tsne" and (len(Z) < 8 or Z.shape[1] < 2)):
         Z = np.pad(Z, ((0, 0), (0, max(0, 2 - Z.shape[1]))))
         return np.asarray(PCA(2, random_state=seed).fit_transform(Z))

@@ -215,8 +215,11 @@ class InlineSvg:
         """Return an ``<svg>`` element whose accessible name is ``title``."""
         self._count += 1
         # Wider than this its letters would be larger than the text around it.
+        # Narrower than that, on a phone, they could not be read: the figure scrolls instead.
+        inches = figure.get_figwidth()
         self._widths.append(
-            f".w{self._count}{{max-width:{max(figure.get_figwidth() * 104, 720):.0f}px}}"
+            f".w{self._count}{{max-width:{max(inches * 104, 720):.0f}px}}"
+            f"@media (max-width:560px){{.w{self._count}{{min-width:{inches * 76:.0f}px}}}}"
         )
         source = _render(figure, "svg", fonts="none", transparent=True).decode("utf-8")
         # The document is matplotlib's own: no doctype or entity of a stranger is parsed here.

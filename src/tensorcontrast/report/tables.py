@@ -130,6 +130,7 @@ class ScoreTable:
             if title != "note"
         )
         rows = []
+        dense = " dense" if len(titles) > 7 else ""
         footnotes = self.footnotes()
         for row, cells, marks in zip(self.rows, self.body(), self.marked(), strict=True):
             number = f"<sup>{footnotes.index(row.note) + 1}</sup>" if row.note else ""
@@ -139,7 +140,7 @@ class ScoreTable:
                     line.append(f"<td{_kind(title)}>{_html_score(cell, mark)}</td>")
             rows.append(f"<tr>{''.join(line)}</tr>")
         return (
-            f'<table class="scores"><caption class="unseen">{html_text(self.dataset)}: '
+            f'<table class="scores{dense}"><caption class="unseen">{html_text(self.dataset)}: '
             f"{html_text(self.caption)}</caption><thead><tr>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )

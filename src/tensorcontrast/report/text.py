@@ -12,7 +12,15 @@ import re
 import unicodedata
 from typing import Any
 
-__all__ = ["figure_text", "html_text", "json_block", "markdown_code", "markdown_text", "plain"]
+__all__ = [
+    "figure_text",
+    "html_text",
+    "json_block",
+    "markdown_code",
+    "markdown_text",
+    "plain",
+    "shortened",
+]
 
 #: Control, format (bidirectional overrides, invisible characters), surrogates, separators.
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -55,6 +63,23 @@ def _visible(character: str) -> str:
     return short.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
+def shortened(text: object, limit: int) -> str:
+    """Return :func:`plain` text of at most so many characters, beginning and end kept.
+
+    Long names of one file differ at their ends as often as not.
+
+    Examples
+    --------
+    >>> shortened("accelerometer, left wrist, x", 14)
+    'acceler…ist, x'
+    """
+    out = plain(text)
+    if len(out) <= limit:
+        return out
+    tail = (limit - 1) // 2
+    return f"{out[: limit - 1 - tail]}…{out[len(out) - tail :]}"
+
+
 def html_text(text: object, limit: int | None = None) -> str:
     """Return text for an element or a quoted attribute of HTML or SVG.
 
@@ -74,7 +99,8 @@ def figure_text(text: object, limit: int | None = 40) -> str:
     >>> figure_text("$x$")
     '\\$x\\$'
     """
-    return plain(text, limit).replace("$", r"\$")
+    out = plain(text) if limit is None else shortened(text, limit)
+    return out.replace("$", r"\$")
 
 
 def markdown_text(text: object, limit: int | None = None) -> str:
