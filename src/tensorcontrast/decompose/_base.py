@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks, threads
-from tensorcontrast.decompose import als, compress, kernels, scaling, source, start
+from tensorcontrast.decompose import als, checkpoint, compress, kernels, scaling, source, start
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster, cluster_space, nearest
 from tensorcontrast.decompose.prepare import Preparation, prepare
@@ -25,6 +25,7 @@ from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
+Resume = str | PathLike[str] | bool | None
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 
 #: Sweeps over a batch in the first and in later calls of ``partial_fit``.
@@ -45,6 +46,13 @@ class Fit:
     learned: dict[str, Any] = field(default_factory=dict)
     #: Features at the final factors and the error of the data, once they were asked for.
     final: tuple[als.Features, float] | None = None
+    #: What a checkpoint has of this run.
+    keep: checkpoint.Keep | None = None
+
+    def lose(self) -> None:
+        """Let checkpoints forget this run: another one is better."""
+        if self.keep is not None:
+            self.keep.lose()
 
     @property
     def objective(self) -> float:
@@ -77,6 +85,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ],
         "dtype": [StrOptions({"float32", "float64"}), None],
         "forgetting": [Interval(Real, 0, 1, closed="both")],
+        "checkpoint": [str, PathLike, None],
+        "every": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "callback": [callable, None],
         "verbose": ["verbose"],
@@ -111,7 +121,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     # ---------------------------------------------------------------- fitting
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        view: ViewLike = None,
+        *,
+        resume: Resume = None,
+    ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
 
         Parameters
@@ -123,6 +140,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         view : array-like of the shape of X, or callable, optional
             The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
             view, drawn anew each iteration.
+        resume : path or True, optional
+            Go on from a checkpoint of the same fit, to the same result to the bit. True takes the
+            file that ``checkpoint`` names, and begins anew where there is none.
 
         Returns
         -------
@@ -131,20 +151,26 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Notes
         -----
         Ctrl-C ends the fit after the running iteration is dropped: the estimator is usable,
-        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller.
+        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller. With
+        ``checkpoint`` the last whole iteration is written first.
         """
         checks.check_parameters(self)
-        with self._all_or_nothing():
+        recorder = checkpoint.Recorder.of(self, resume)
+        with self._all_or_nothing(), recorder.recording():
             data = self._source(X, reset=True, min_samples=2)
             rng = checks.generator(self.random_state)
+            recorder.seed(rng)
             with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
                 ready = self._prepare(data)
                 n = ready.n_samples
                 known = self._labels_used(y, n)
                 self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
                 views = ready.views(data, self._view_source(data, ready, view, rng))
+            recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
             with threads.for_work(n * int(np.prod(ready.dims)) * self.rank_):
                 fit = self._solve(views, known, rng)
+                if fit.interrupted:
+                    recorder.write()
                 self._finish(fit, views() if callable(views) else views)
             self._stream: als.Statistics | None = None
             self.n_samples_seen_, self.n_batches_seen_ = n, 1
@@ -160,6 +186,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     ) -> Array:
         """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
         return self.fit(X, y, view=view).transform(X)
+
+    def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
+        """Return what tells the data of a fit from other data, for checkpoints."""
+        return [ready.n_samples, ready.center, ready.scale, ready.bases, known]
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -207,7 +237,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 best.interrupted = True
                 break
             if best is None or fit.objective < best.objective:
-                best = fit
+                best, worse = fit, best
+            else:
+                worse = fit
+            if worse is not None:
+                worse.lose()
             if fit.interrupted:
                 best.interrupted = True
                 break
@@ -235,6 +269,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             callback=self.callback,
             verbose=bool(self.verbose),
         )
+        keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
         with monitor:
             factors, interrupted = als.run(
                 views,
@@ -247,11 +282,19 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 step_size=self.step_size,
                 rng=rng,
                 memory=memory,
+                keep=keep,
             )
         if settings["batch_size"] is not None or callable(views):
             memory.W = memory.V = None
         return Fit(
-            factors, contrast, memory, monitor.history, monitor.converged, interrupted, monitor
+            factors,
+            contrast,
+            memory,
+            monitor.history,
+            monitor.converged,
+            interrupted,
+            monitor,
+            keep=keep,
         )
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
@@ -441,6 +484,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return where the augmented view comes from; a callable if it is drawn anew each time."""
 
         def given(other: Any) -> source.Source:
+            if source.is_spread(data):
+                return data.matched(other)
             stored = source.lazy(other, data.dtype, "view") if not callable(other) else None
             if stored is not None and tuple(stored.dims) == tuple(data.dims):
                 return stored
@@ -489,10 +534,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
         parts = []
         ready = self._ready(0)
+        if source.is_spread(data):
+            return data.transformed(ready, projector)
         with threads.for_work((data.n_samples or 2**31) * projector.size):
             for block in ready.centred(data):
-            if source.is_spread(data):
-                return data.matched(other)
                 parts.append(block.reshape(len(block), -1) @ projector)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -534,8 +579,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if (
             shapes != [(d, self.rank_) for d in self.dims_]
             or self.center_.shape != tuple(self.dims_)
-        if source.is_spread(data):
-            return data.transformed(ready, projector)
             or self.ridge_.shape != (self.rank_,)
             or self.n_features_in_ != self.dims_[0]
             or not (np.isfinite(self.scale_) and self.scale_ > 0)

@@ -50,6 +50,24 @@ class Features:
         )
 
 
+class Keep(Protocol):
+    """What keeps the state of a run for a checkpoint; see :mod:`.checkpoint`."""
+
+    ended: bool
+
+    def begin(self, factors: list[Array]) -> tuple[int, list[Array]]:
+        """Return how many iterations are done already, and the factors after them."""
+        ...
+
+    def step(self, done: int, factors: list[Array]) -> None:
+        """Take note of an iteration."""
+        ...
+
+    def end(self, factors: list[Array], done: int) -> None:
+        """Take note of the outcome."""
+        ...
+
+
 class Contrast(Protocol):
     """Features from P = XH and P̃ = X̃H (n, r)."""
 
@@ -277,14 +295,21 @@ def run(
     step_size: float,
     rng: np.random.Generator,
     memory: Memory,
+    keep: Keep | None = None,
 ) -> tuple[list[Array], bool]:
     """Iterate until the monitor says stop; true as second value if Ctrl-C ended it.
 
     ``warm_up`` iterations without contrast come first. A callable ``views`` draws the augmented
-    view anew each iteration. Ctrl-C before the first iteration is done is passed on.
+    view anew each iteration. Ctrl-C before the first iteration is done is passed on. With ``keep``
+    the run goes on from where a checkpoint has it.
     """
+    begin = 0
+    if keep is not None:
+        begin, factors = keep.begin(factors)
+        if keep.ended:
+            return factors, False
     try:
-        for iteration in range(monitor.max_iter):
+        for iteration in range(begin, monitor.max_iter):
             current = views() if callable(views) else views
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
@@ -310,8 +335,12 @@ def run(
                 )
             if monitor.record(terms) and (iteration >= warm_up or monitor.stopped):
                 break
+            if keep is not None:
+                keep.step(iteration + 1, factors)
     except KeyboardInterrupt:
         if monitor.n_iter == 0:
             raise
         return factors, True
+    if keep is not None:
+        keep.end(factors, monitor.max_iter)
     return factors, False

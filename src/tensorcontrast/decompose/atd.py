@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -69,7 +70,9 @@ class ATD(CPEstimator):
         Iterations without contrast at the start.
     max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
         As in :class:`CPD`.
-    center, scale, compress, dtype, forgetting, random_state, callback, verbose
+    center, scale, compress, dtype, forgetting, checkpoint, every
+        As in :class:`CPD`.
+    random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
@@ -126,6 +129,8 @@ class ATD(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -150,6 +155,8 @@ class ATD(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.checkpoint = checkpoint
+        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose

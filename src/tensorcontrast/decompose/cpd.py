@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,12 @@ class CPD(CPEstimator):
         Default: that of X, float32 for anything but float64.
     forgetting : float, default=0.98
         ``partial_fit``: weight that old batches keep when a new one arrives.
+    checkpoint : path, optional
+        Write the state of the fit to this file every ``every`` iterations, in one piece or not at
+        all; after a crash, ``fit(X, resume=True)`` with the same data and parameters goes on from
+        it and ends with the same result to the bit. The file stays when the fit is done. Functions
+        of the caller's (views, ``augment``) must depend on their random generator alone.
+    every : int, default=10
     random_state : int, RandomState or None
     callback : callable, optional
         Called each iteration with a dict of its terms; a true return value ends the fit.
@@ -118,6 +125,8 @@ class CPD(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -137,6 +146,8 @@ class CPD(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.checkpoint = checkpoint
+        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import als, kernels, tied
-from tensorcontrast.decompose._base import CPEstimator, Fit
+from tensorcontrast.decompose import als, checkpoint, kernels, tied
+from tensorcontrast.decompose._base import CPEstimator, Fit, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
 from tensorcontrast.decompose.neighbours import Neighbours
+from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 Array = NDArray[Any]
@@ -94,7 +96,9 @@ class PLC(CPEstimator):
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
-    center, scale, compress, dtype, forgetting, random_state, callback, verbose
+    center, scale, compress, dtype, forgetting, checkpoint, every
+        As in :class:`CPD`.
+    random_state, callback, verbose
         As in :class:`CPD`.
 
     Attributes
@@ -187,6 +191,8 @@ class PLC(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -223,6 +229,8 @@ class PLC(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.checkpoint = checkpoint
+        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -250,6 +258,8 @@ class PLC(CPEstimator):
         y: ArrayLike | None = None,
         view: Any = None,
         sequence: ArrayLike | None = None,
+        *,
+        resume: Resume = None,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
 
@@ -268,6 +278,8 @@ class PLC(CPEstimator):
             The recording that each window is of, windows in the order of time: the view of a
             sample is then that of the window before or behind it, as often as
             ``neighbour_weight`` says.
+        resume : path or True, optional
+            Go on from a checkpoint; see :meth:`CPD.fit`.
 
         Returns
         -------
@@ -275,7 +287,7 @@ class PLC(CPEstimator):
         """
         given = _SEQUENCE.set(sequence)
         try:
-            super().fit(X, y, view=view)
+            super().fit(X, y, view=view, resume=resume)
         finally:
             _SEQUENCE.reset(given)
         return self
@@ -289,6 +301,11 @@ class PLC(CPEstimator):
     ) -> Array:
         """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
         return self.fit(X, y, view=view, sequence=sequence).transform(X)
+
+    def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
+        sequence = _SEQUENCE.get()
+        extra = None if sequence is None else np.asarray(sequence)
+        return [*super()._identity(ready, known), extra]
 
     def _neighbours(self, n_samples: int) -> Neighbours | None:
         sequence = _SEQUENCE.get()
@@ -418,6 +435,7 @@ class PLC(CPEstimator):
             verbose=bool(self.verbose),
         )
         monitor.resume(plain.history)
+        keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
         with monitor:
             factors, interrupted = tied.train(
                 tied.held(views, rows),
@@ -427,7 +445,10 @@ class PLC(CPEstimator):
                 monitor=monitor,
                 memory=memory,
                 rng=rng,
+                keep=keep,
             )
+        if rows is not None:
+            memory.labels = None  # those of the sample; all samples go to the nearest centre
         # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
         # fit has settled is a question to the CPD: the descent ends with its schedule.
         return Fit(
@@ -439,6 +460,7 @@ class PLC(CPEstimator):
             interrupted,
             plain.monitor,
             learned={"beta_": base.beta},
+            keep=keep,
         )
 
     def _tied(self, base: PLCContrast, n_samples: int) -> tied.TiedContrast:
@@ -447,8 +469,6 @@ class PLC(CPEstimator):
             form=self.contrast,
             temperature=self.temperature,
             n_epochs=self.n_epochs,
-        if rows is not None:
-            memory.labels = None  # those of the sample; all samples go to the nearest centre
             batch_size=self.batch_size or 512,
             learning_rate=self.learning_rate,
             neighbours=self._neighbours(n_samples),
@@ -476,8 +496,18 @@ class PLC(CPEstimator):
             factors = [U.copy() for U in plain.factors]
             return self._run(views, factors, base, rng, warm_up=0)
 
+        held: list[Fit] = []
+
         def holds(fit: Fit) -> bool:
-            return self._final_features(fit, fixed)[1] <= limit
+            assert fit.keep is not None
+            if fit.keep.error is None:
+                fit.keep.error = self._final_features(fit, fixed)[1]
+            inside = fit.keep.error <= limit
+            if inside:
+                held.append(fit)
+            for worse in held[:-1] if inside else [fit]:
+                worse.lose()
+            return inside
 
         beta, kept, stopped = largest_beta(trial, holds)
         kept = plain if kept is None else kept

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast import threads
 from tensorcontrast.decompose import als, kernels, losses
+from tensorcontrast.decompose.checkpoint import Keep
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.graph import SignedGraph
@@ -28,10 +29,10 @@ from tensorcontrast.decompose.updates import Encoder
 
 Array = NDArray[Any]
 
-#: ``(W, V) -> value, (dW, dV)``.
 #: Samples that a descent goes through at most: of more, so many drawn at random once.
 DESCENT_ROWS = 100_000
 
+#: ``(W, V) -> value, (dW, dV)``.
 Loss = Callable[[Array, Array], tuple[float, tuple[Array, Array]]]
 
 
@@ -152,7 +153,6 @@ class TiedContrast:
     learning_rate: float = 5e-3
     neighbours: Neighbours | None = None
 
-    def loss(self, graph: SignedGraph) -> Loss:
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
         """Return the contrast among some of the samples; None for all."""
         if rows is None:
@@ -161,6 +161,7 @@ class TiedContrast:
         near = None if self.neighbours is None else self.neighbours.among(rows)
         return replace(self, base=replace(self.base, known=known), neighbours=near)
 
+    def loss(self, graph: SignedGraph) -> Loss:
         """Return the loss of a batch with this graph."""
         base = self.base
 
@@ -242,7 +243,6 @@ class TiedContrast:
         return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
 
 
-def squared_norms(views: als.Views) -> tuple[Array, Array]:
 def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
     """Samples that a descent goes through, in their order; None for all."""
     if n_samples <= DESCENT_ROWS:
@@ -264,6 +264,7 @@ def _held(views: als.Views, rows: NDArray[np.intp] | None) -> als.Views:
     return views.in_memory() if rows is None else views.rows(rows)
 
 
+def squared_norms(views: als.Views) -> tuple[Array, Array]:
     """``‖x‖²`` and ``‖x̃‖²`` of each sample (n,)."""
     assert views.V is not None
     return kernels.row_norms_squared(views.X), kernels.row_norms_squared(views.V)
@@ -278,16 +279,23 @@ def train(
     monitor: Monitor,
     memory: als.Memory,
     rng: np.random.Generator,
+    keep: Keep | None = None,
 ) -> tuple[list[Array], bool]:
     """Descend from the factors of a CPD; true as second value if Ctrl-C ended it.
 
     The schedule is part of the method: the step falls to zero over ``n_epochs``, which ends it.
+    With ``keep`` it goes on from where a checkpoint has it.
     """
     first = views() if callable(views) else views
     adam = contrast.adam(first.n_samples)
     norms = None if callable(views) else squared_norms(first)
+    begin = 0
+    if keep is not None:
+        begin, factors = keep.begin(factors, adam)
+        if keep.ended:
+            return factors, False
     try:
-        for _ in range(contrast.n_epochs):
+        for epoch in range(begin, contrast.n_epochs):
             current = views() if callable(views) else first
             factors, terms = contrast.epoch(
                 current, factors, adam, alpha=alpha, memory=memory, rng=rng, norms=norms
@@ -295,6 +303,10 @@ def train(
             monitor.record(terms)
             if monitor.stopped:
                 break
+            if keep is not None:
+                keep.step(epoch + 1, factors, adam)
     except KeyboardInterrupt:
         return factors, True
+    if keep is not None:
+        keep.end(factors, contrast.n_epochs)
     return factors, False

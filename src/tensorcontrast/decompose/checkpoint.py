@@ -1,0 +1,326 @@
+"""Checkpoints: a fit that was killed goes on where it was, to the same bits.
+
+A fit is a sequence of *runs* of iterations (starts of a CPD, the descent, trials of β), in an order
+that data, parameters and random numbers fix. A checkpoint holds the outcome of every run that
+is over and the state of the one that was going on: factors, what the contrast remembers, the
+optimiser's moments, the history and the state of the random numbers. To go on, the fit is begun
+again as it was; runs that are over give their outcome at once, and the last one continues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import container
+from tensorcontrast.decompose import als
+from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.errors import DamagedFileError, InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorcontrast.decompose.tied import Adam
+
+Array = NDArray[Any]
+
+KIND = container.Kind(
+    b"TCCHECK\0", 1, "checkpoint", "fit with checkpoint=path", frozenset({"fit", "runs"})
+)
+#: Parameters that do not change what a fit finds.
+_FREE = {"checkpoint", "every", "verbose", "callback"}
+
+
+class Keep:
+    """What is kept of one run. The loops call it; it does nothing where no file is wanted."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        saved: dict[str, Any] | None,
+        *,
+        monitor: Monitor,
+        memory: als.Memory,
+        rng: np.random.Generator,
+    ) -> None:
+        self._recorder, self._saved = recorder, saved
+        self._monitor, self._memory, self._rng = monitor, memory, rng
+        self.ended = bool(saved and saved["ended"])
+        #: Reconstruction error at the end, once someone has asked for it.
+        self.error: float | None = None if saved is None else saved["error"]
+        self.state: dict[str, Any] = saved or {}
+
+    def begin(self, factors: list[Array], adam: Adam | None = None) -> tuple[int, list[Array]]:
+        """Return how many iterations are done already, and the factors after them."""
+        saved = self._saved
+        if saved is None:
+            return 0, factors
+        self._rng.bit_generator.state = saved["rng"]
+        self._monitor.restore(saved["monitor"])
+        for name, value in saved["memory"].items():
+            setattr(self._memory, name, value)
+        if adam is not None and saved["adam"] is not None:
+            adam.step, adam._m, adam._v = (saved["adam"][key] for key in ("step", "m", "v"))
+        return int(saved["done"]), list(saved["factors"])
+
+    def step(self, done: int, factors: list[Array], adam: Adam | None = None) -> None:
+        """Take note of the state after ``done`` iterations; write it when it is time to."""
+        if self._recorder.path is not None:
+            self._note(done, factors, adam)
+            self._recorder.tick()
+
+    def end(self, factors: list[Array], done: int) -> None:
+        """Take note of the outcome."""
+        self.ended = True
+        if self._recorder.path is not None:
+            self._note(done, factors, None)
+
+    def lose(self) -> None:
+        """Let go of a run that another one has beaten; its numbers stay."""
+        if self.state:
+            nothing = {field.name: None for field in fields(als.Memory)}
+            self.state.update(factors=[], memory=nothing, adam=None, error=self.error)
+
+    def _note(self, done: int, factors: list[Array], adam: Adam | None) -> None:
+        memory = {
+            field.name: value if isinstance(value, np.ndarray) else None
+            for field in fields(als.Memory)
+            for value in (getattr(self._memory, field.name),)
+        }
+        self.state.update(
+            done=done,
+            ended=self.ended,
+            error=self.error,
+            factors=list(factors),
+            memory=memory,
+            monitor=self._monitor.state(),
+            rng=self._rng.bit_generator.state,
+            adam=None
+            if adam is None
+            else {
+                "step": adam.step,
+                "m": [m.copy() for m in adam._m],
+                "v": [v.copy() for v in adam._v],
+            },
+        )
+
+
+class Recorder:
+    """The checkpoint of one fit: all its runs, and what data and parameters they belong to.
+
+    Parameters
+    ----------
+    path : path or None
+        Where to write; None writes nothing.
+    every : int
+        Iterations from one write to the next.
+    saved : dict, optional
+        What :func:`load` has read of a fit that is to go on.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        every: int = 10,
+        saved: dict[str, Any] | None = None,
+    ) -> None:
+        self.path = None if path is None else Path(path)
+        self.every = every
+        self._saved = saved
+        self._about: dict[str, Any] = {}
+        self._runs: list[Keep] = []
+        self._since = 0
+
+    @classmethod
+    def of(cls, model: Any, resume: str | os.PathLike[str] | bool | None) -> Recorder:
+        """Return the recorder of an estimator that is about to be fitted."""
+        path, saved = model.checkpoint, None
+        if resume is True and path is None:
+            raise InvalidInputError(
+                "resume=True goes on from the file that checkpoint= names, but there is none; "
+                f"make a {type(model).__name__}(checkpoint=path), or pass resume=path"
+            )
+        source = path if resume is True else resume
+        if source is not None and source is not False and not isinstance(source, str | os.PathLike):
+            raise InvalidInputError(f"resume={resume!r} is neither a path nor True")
+        # With resume=True a job can be started by the same command the first time and later.
+        if source and (resume is not True or Path(source).exists()):
+            saved = load(source)
+        recorder = cls(path, model.every, saved)
+        recorder._about = {
+            "class": type(model).__name__,
+            "params": {
+                name: described(value)
+                for name, value in model.get_params(deep=False).items()
+                if name not in _FREE
+            },
+        }
+        if saved is not None:
+            recorder._check_parameters(str(source))
+        return recorder
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is to be read or written."""
+        return self.path is not None or self._saved is not None
+
+    def seed(self, rng: np.random.Generator) -> None:
+        """Begin with the random numbers of the fit that is to go on."""
+        if self._saved is not None:
+            rng.bit_generator.state = self._saved["fit"]["rng"]
+        self._about["rng"] = rng.bit_generator.state
+
+    def identify(self, *parts: Any) -> None:
+        """Name the data by their contents; raise where the checkpoint is of other data."""
+        if not self.active:
+            return
+        self._about["data"] = fingerprint(*parts)
+        if self._saved is not None and self._saved["fit"]["data"] != self._about["data"]:
+            raise InvalidInputError(
+                "the checkpoint belongs to other data: X, y, view and sequence must be those of "
+                "the fit that wrote it; pass these, or fit without resume="
+            )
+
+    def run(self, *, monitor: Monitor, memory: als.Memory, rng: np.random.Generator) -> Keep:
+        """Return what keeps the next run."""
+        at, saved = len(self._runs), None
+        if self._saved is not None and at < len(self._saved["runs"]):
+            saved = self._saved["runs"][at]
+        keep = Keep(self, saved, monitor=monitor, memory=memory, rng=rng)
+        if self.active:
+            self._runs.append(keep)
+        return keep
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Let the runs of this thread be kept here; Ctrl-C writes a last checkpoint."""
+        before = _CURRENT.set(self)
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.write()
+            raise
+        finally:
+            _CURRENT.reset(before)
+
+    def tick(self) -> None:
+        """Count an iteration; write when ``every`` have passed."""
+        self._since += 1
+        if self._since >= self.every:
+            self.write()
+
+    def write(self) -> None:
+        """Write all runs, in one piece or not at all."""
+        from tensorcontrast import __version__, model_io
+
+        runs = [keep.state for keep in self._runs if keep.state]
+        if self.path is None or not runs:
+            return
+        self._since = 0
+        data, arrays = model_io.pack({"fit": self._about, "runs": runs})
+        header = {"written_by": f"tensorcontrast {__version__}", **data["dict"]}
+        container.write(self.path, KIND, header, arrays)
+
+    def _check_parameters(self, name: str) -> None:
+        assert self._saved is not None
+        theirs = self._saved["fit"]
+        if theirs["class"] != self._about["class"]:
+            raise InvalidInputError(
+                f"{name} is a checkpoint of {theirs['class']}, not of {self._about['class']}"
+            )
+        ours, saved = self._about["params"], theirs["params"]
+        other = [
+            f"{key}={ours.get(key)} (there {saved.get(key)})"
+            for key in sorted(set(ours) | set(saved))
+            if ours.get(key) != saved.get(key)
+        ]
+        if other:
+            raise InvalidInputError(
+                f"{name} is a checkpoint of a fit with other parameters: {', '.join(other)}; "
+                "set them as they were, or fit without resume="
+            )
+
+
+_NONE = Recorder()
+_CURRENT: ContextVar[Recorder] = ContextVar("recorder", default=_NONE)
+
+
+def keep_run(*, monitor: Monitor, memory: als.Memory, rng: np.random.Generator) -> Keep:
+    """Return what keeps the next run of the fit that this thread is in."""
+    return _CURRENT.get().run(monitor=monitor, memory=memory, rng=rng)
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a checkpoint, checked: the fit that it belongs to, and its runs.
+
+    Raises
+    ------
+    DataNotFoundError
+        No such file.
+    ForeignFileError, TruncatedFileError, DamagedFileError, NewerFileError
+        As :func:`tensorcontrast.load_model` does.
+    """
+    from tensorcontrast import model_io
+
+    file = Path(path)
+    header, arrays = container.read(file, KIND)
+    try:
+        saved = {key: model_io.unpack(header[key], arrays) for key in ("fit", "runs")}
+        wanted = {"done", "ended", "error", "factors", "memory", "monitor", "rng", "adam"}
+        if not {"class", "params", "rng", "data"} <= set(saved["fit"]):
+            raise DamagedFileError(f"{file} does not say what fit it belongs to")
+        if not all(wanted <= set(run) for run in saved["runs"]):
+            raise DamagedFileError(f"{file} has a run that lacks a part of its state")
+    except DamagedFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise container.not_described(file, KIND, error) from error
+    return saved
+
+
+def contents(views: Any) -> list[Any]:
+    """Return what tells views from others: all of them in memory, their norms elsewhere."""
+    if callable(views):  # drawn anew each time: they follow from data and random numbers
+        return []
+    if isinstance(views, als.Views):
+        return [views.X, views.V]
+    return [views.n_samples, views.norm_x, views.norm_v]
+
+
+def described(value: Any) -> str:
+    """Text that tells a parameter's value from another; code is told by its name alone."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if isinstance(value, np.integer | np.floating):
+        return repr(value.item())
+    if hasattr(value, "to_config"):
+        return json.dumps(value.to_config(), sort_keys=True)
+    if isinstance(value, np.ndarray | list | tuple):
+        return fingerprint(value)
+    name = getattr(value, "__qualname__", "")
+    return name or type(value).__qualname__
+
+
+def fingerprint(*parts: Any) -> str:
+    """Hash of arrays, numbers, texts, and sequences of them."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
+            digest.update(f"{part.dtype.str}{part.shape}".encode())
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        elif isinstance(part, np.ndarray | list | tuple):
+            digest.update(f"[{len(part)}".encode())
+            digest.update(fingerprint(*list(part)).encode())
+        elif isinstance(part, Mapping):
+            digest.update(fingerprint(*[item for pair in part.items() for item in pair]).encode())
+        else:
+            digest.update(f"{type(part).__name__}:{part!r};".encode())
+    return digest.hexdigest()
