@@ -7,7 +7,8 @@ shape, so that neither the order in which workers finish nor their number change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast import threads
 from tensorcontrast.distributed._extra import package
+from tensorcontrast.errors import TensorContrastError
 
 Array = NDArray[Any]
 #: A task that is still to run, or whose result is on a worker (``dask.delayed.Delayed``).
@@ -23,6 +25,14 @@ Task = Any
 
 #: Partial sums that one task adds up.
 FAN_IN = 8
+#: Names of the errors of ``distributed`` when its scheduler has gone.
+_LOST = {
+    "CancelledError",
+    "FutureCancelledError",
+    "FuturesCancelledError",
+    "CommClosedError",
+    "ClosedClientError",
+}
 
 
 def shared(value: Any) -> Task:
@@ -40,12 +50,34 @@ def each(function: Callable[..., Any], blocks: Sequence[Task], *lists: Sequence[
 
 def persisted(tasks: Sequence[Task]) -> list[Task]:
     """Run the tasks and leave their results where they were made."""
-    return list(package("dask").persist(*tasks))
+    with cluster_errors():
+        return list(package("dask").persist(*tasks))
 
 
 def computed(tasks: Sequence[Task]) -> list[Any]:
     """Run the tasks and bring their results here."""
-    return list(package("dask").compute(*tasks))
+    with cluster_errors():
+        return list(package("dask").compute(*tasks))
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """Say what was lost where a scheduler or too many workers are."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "KilledWorker":
+            raise TensorContrastError(
+                f"workers died again and again ({error}), most likely for want of memory: make "
+                "the blocks of X smaller (rechunk) or give each worker more memory"
+            ) from error
+        if kind in _LOST:
+            raise TensorContrastError(
+                f"the Dask scheduler was lost ({kind}): with checkpoint=PATH, fit(resume=PATH) "
+                "goes on with the same data on another cluster"
+            ) from error
+        raise
 
 
 def total(parts: Sequence[Task]) -> list[Array]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import tied
 from tensorcontrast.decompose.graph import cluster, nearest
+from tensorcontrast.distributed._extra import package
 
 Array = NDArray[Any]
 
@@ -38,9 +39,7 @@ def lazy_labels(features: Any, n_clusters: int, centers: Array | None) -> Any:
 
 
 def _together(*arrays: Any) -> tuple[Any, ...]:
-    import dask
-
-    return tuple(dask.compute(*arrays))
+    return tuple(package("dask").compute(*arrays))
 
 
 @dataclass(frozen=True)

@@ -154,9 +154,7 @@ class DaskSource:
             )
         return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view")
 
-    def views(
-        self, ready: Preparation, view: Any
-    ) -> BlockViews | Callable[[], BlockViews]:
+    def views(self, ready: Preparation, view: Any) -> BlockViews | Callable[[], BlockViews]:
         """Both views as they are fitted, on the workers; a callable draws the second anew."""
 
         def pair(rows: list[on.Task], other: Any) -> BlockViews:
@@ -212,7 +210,7 @@ class _Encode:
 
 
 def _array(source: Any) -> Any:
-    """Samples of another source as an array."""
+    """Return the samples of another source as an array."""
     return getattr(source, "X", None) if hasattr(source, "X") else source
 
 

@@ -75,13 +75,9 @@ class BlockViews:
         """Bring some of the samples here; each has its part of what compression has lost."""
         edges = np.cumsum([0, *self.sizes])
         at = np.searchsorted(index, edges)  # the index is sorted
-        wanted = [
-            index[a:b] - edge for a, b, edge in zip(at[:-1], at[1:], edges[:-1], strict=True)
-        ]
+        wanted = [index[a:b] - edge for a, b, edge in zip(at[:-1], at[1:], edges[:-1], strict=True)]
         taken = [
-            (block, rows)
-            for block, rows in zip(self.blocks, wanted, strict=True)
-            if len(rows)
+            (block, rows) for block, rows in zip(self.blocks, wanted, strict=True) if len(rows)
         ]
         take = _Take(self.paired)
         parts = on.computed(on.each(take, *zip(*taken, strict=True)))
