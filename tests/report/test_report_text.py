@@ -5,7 +5,7 @@ import re
 import unicodedata
 from html.parser import HTMLParser
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -44,6 +44,7 @@ def read(source):
     return reader
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_plain_has_nothing_that_moves_a_cursor(text):
     out = plain(text)
@@ -61,6 +62,7 @@ def test_plain_shows_what_was_there():
     assert shortened("abcdefghij", 5) == "ab…ij" and shortened("abcde", 5) == "abcde"
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_html_reads_back_as_the_text(text):
     inside = read(f"<p>{html_text(text)}</p>")
@@ -69,6 +71,7 @@ def test_html_reads_back_as_the_text(text):
     assert attribute.tags == [("p", {"title": plain(text)})]
 
 
+@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_json_reads_back_and_cannot_end_its_element(key, text):
     out = json_block({key: [text, 1.5]})
@@ -76,6 +79,7 @@ def test_json_reads_back_and_cannot_end_its_element(key, text):
     assert not set("<>&\u2028\u2029") & set(out) and out.isascii()
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_markdown_reads_back_as_the_text(text):
     shown = read(MarkdownIt("commonmark").enable("table").render(f"x {markdown_text(text)} y"))
@@ -90,12 +94,14 @@ def test_a_markdown_table_keeps_its_cells(hostile_name):
     assert not {tag for tag, _ in shown.tags} & {"a", "img", "code", "script", "svg"}
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_a_markdown_code_block_cannot_be_left(text):
     shown = read(MarkdownIt("commonmark").render(markdown_code(text) + "\n\nend"))
     assert [tag for tag, _ in shown.tags] == ["pre", "code", "p"]
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_a_dollar_in_a_figure_is_a_dollar(text):
     from matplotlib.text import Text
@@ -105,3 +111,11 @@ def test_a_dollar_in_a_figure_is_a_dollar(text):
     )
     assert not mathematics
     assert drawn == plain(text)
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_markdown_at_the_beginning_of_a_line_is_text_too(text):
+    shown = read(MarkdownIt("commonmark").enable("table").render(f"{markdown_text(text)}\n"))
+    assert {tag for tag, _ in shown.tags} <= {"p"}
+    assert shown.text.split() == plain(text).split()

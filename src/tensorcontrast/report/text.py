@@ -26,7 +26,7 @@ __all__ = [
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 #: Joiners that Persian, Indic scripts and emoji need.
 _JOINERS = "\u200c\u200d"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~&$^])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~&$^])")
 
 
 def plain(text: object, limit: int | None = None) -> str:
@@ -109,13 +109,13 @@ def markdown_text(text: object, limit: int | None = None) -> str:
     Examples
     --------
     >>> print(markdown_text("a|b [c](d) <e>"))
-    a\|b \[c\]\(d\) &lt;e&gt;
+    a\|b \[c\](d) &lt;e&gt;
     """
     out = _MARKDOWN.sub(r"\\\1", plain(text, limit))
     # An address would become a link by itself.
     out = out.replace("<", "&lt;").replace(">", "&gt;").replace("://", "\\://").replace("@", "\\@")
-    # Four spaces or a bullet at the beginning of a line would be code or a list.
-    return re.sub(r"^(\s*)([-=]|\d+[.)](?=\s))", r"\1\\\2", out).strip()
+    # At the beginning of a line these would be a title, a list or a rule.
+    return re.sub(r"^\s*(\d{1,9})?(?=[-+=#.)])", r"\1\\", out).strip()
 
 
 def markdown_code(text: str) -> str:
