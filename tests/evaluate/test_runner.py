@@ -154,6 +154,8 @@ def test_only_what_is_missing_is_computed(finished, tmp_path):
     assert len((folder / "cells.jsonl").read_bytes().splitlines()) == 12
     assert states[0].done == 1 and states[-1].done == 4
     assert again.environment[-1]["processes"] == 2 and again.cells[-1].session == 1
+    run(config(), folder, n_jobs=3)
+    assert Run.load(folder).environment == again.environment  # nothing was computed
 
 
 def copy(source, target):
@@ -226,6 +228,18 @@ def test_a_changed_or_damaged_folder_is_refused(finished, tmp_path):
         run(config(), tmp_path / "other", n_jobs=1)
     with pytest.raises(FileError, match="is a file"):
         run(config(), tmp_path / "other" / "thesis.tex", n_jobs=1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"budget": [1]}, {"seed": "0"}, {"accuracy": None}, {"dataset": None}, {"method": 3}]
+)
+def test_cells_of_wrong_types_are_named(finished, tmp_path, change):
+    folder = copy(finished[0].folder, tmp_path / "run")
+    lines = (folder / "cells.jsonl").read_text().splitlines()
+    lines[4] = json.dumps({**json.loads(lines[4]), **change})
+    (folder / "cells.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(DamagedFileError, match="line 5: is not a cell"):
+        Run.load(folder)
 
 
 def test_other_versions_are_told(finished, tmp_path):
@@ -469,6 +483,35 @@ def test_limit_clip_and_recordings_with_unlabelled_windows(tmp_path):
     assert found.complete and found.datasets["own"].n_samples == 120
     assert np.abs(found.windows("own")["X"]).max() == 0.5
     assert sum(found.datasets["own"].class_counts) < 120
+
+
+def test_groups_and_columns_of_text(tmp_path):
+    rec = make_synthetic(**OPTIONS, random_state=0)
+    names = np.array([f"person {g}" for g in rec.groups])
+    rec._with(groups=names, columns={"side": np.array(["left", "right"] * 80)}).save(
+        tmp_path / "own.npz"
+    )
+    found = run(config(datasets=[str(tmp_path / "own.npz")], seeds=1), tmp_path / "run", n_jobs=1)
+    assert found.complete and set(found.windows("own")["groups"]) <= set(names)
+
+
+@pytest.mark.data
+@pytest.mark.skipif(
+    "TENSORCONTRAST_DATA" not in os.environ, reason="TENSORCONTRAST_DATA is not set"
+)
+def test_paper_tensors_of_real_recordings(tmp_path):
+    small = {"limit": 900, "tensorize": "paper", "augment": "paper"}
+    both = [{"name": "har", "split": "atd-har", **small}, {"name": "har", "split": "official"}]
+    both[1] |= {"limit": 900}
+    quick = {"name": "plc-paper", "params": {"max_iter": 12}}
+    given = {"datasets": both, "methods": [quick], "budgets": [30, "100%"], "seeds": 1}
+    found = run(BenchConfig.of({**given, "draws": 2}), tmp_path / "run", n_jobs=1)
+    assert found.complete, [cell.message for cell in found.failed]
+    assert found.model("har-atd", "PLC (paper)").tensorize_.output_shape_ == (18, 33, 33)
+    assert found.model("har-official", "PLC (paper)").tensorize_.output_shape_ == (9, 33, 9)
+    row = found.summary("har-atd")[1]
+    assert row.accuracy > 0.5 and row.paper is not None and row.paper.accuracy == 0.9349
+    assert any("split of the ATD authors" in note for note in found.notes("har-atd"))
 
 
 def test_jobs_are_counted():

@@ -66,7 +66,14 @@ class Cell:
         data = {key: value for key, value in record.items() if key in known}
         for name in ("draws", "warnings"):
             data[name] = tuple(data.get(name, ()))
-        return cls(**data)
+        cell = cls(**data)
+        numbers = (cell.accuracy, cell.balanced_accuracy, cell.macro_f1)
+        good = cell.status == "failed" or all(isinstance(n, float | int) for n in numbers)
+        if not good or not isinstance(cell.budget, int | str) or not isinstance(cell.seed, int):
+            raise TypeError(f"{cell.key} with accuracy {cell.accuracy!r}")
+        if not isinstance(cell.dataset, str) or not isinstance(cell.method, str):
+            raise TypeError(f"{cell.dataset!r} and {cell.method!r} are no labels")
+        return cell
 
 
 @dataclass(frozen=True)

@@ -139,5 +139,5 @@ def fingerprint(rec: Recordings) -> str:
     for array in (rec.X, rec.y, rec.groups, *columns):
         if array is not None:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+            digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -60,7 +60,7 @@ class _Job:
     task: Task
     piece: str
     fingerprint: str
-    session: int
+    session: int = 0
 
     @property
     def text(self) -> str:
@@ -115,12 +115,15 @@ def run(
         On Ctrl-C, with a text that says what was kept and how to go on.
     """
     where = Path(folder).expanduser()
-    workers = _workers(config.n_jobs if n_jobs is None else n_jobs)
-    threads = max(1, joblib.cpu_count() // workers)
+    wanted = _workers(config.n_jobs if n_jobs is None else n_jobs)
     _check_folder(config, where, resume=resume, fresh=fresh)
     fingerprints = _prepare(config, where, fresh=fresh)
-    jobs = list(_missing(config, where, fingerprints, _session(where, workers, threads)))
-    workers = min(workers, max(1, len(jobs)))
+    jobs = list(_missing(config, where, fingerprints))
+    workers = min(wanted, max(1, len(jobs)))
+    threads = max(1, joblib.cpu_count() // workers)
+    if jobs:
+        session = _session(where, workers, threads)
+        jobs = [replace(job, session=session) for job in jobs]
     total = plan(config)
     done, failed = total - len(jobs), 0
     report = progress or (lambda state: None)
@@ -235,9 +238,7 @@ def _session(folder: Path, workers: int, threads: int) -> int:
     return len(sessions)
 
 
-def _missing(
-    config: BenchConfig, folder: Path, fingerprints: dict[str, str], session: int
-) -> Iterator[_Job]:
+def _missing(config: BenchConfig, folder: Path, fingerprints: dict[str, str]) -> Iterator[_Job]:
     """Yield what is to do, one data set after the other."""
     done = {cell.key for cell in read_cells(folder) if cell.status == "ok"}
     pieces = evidence.pieces_of(config)
@@ -247,12 +248,12 @@ def _missing(
             for method in config.methods:
                 task = Task(config, dataset, method, seed, config.budgets).without(done)
                 if task.budgets:
-                    yield _Job(folder, task, "", digest, session)
+                    yield _Job(folder, task, "", digest)
         for label, name, piece in pieces:
             there = artefact(folder, label, name, f"{piece}.npz").exists()
             if label == dataset.label and not there:
                 task = Task(config, dataset, config.method(name), config.seeds[0], ())
-                yield _Job(folder, task, piece, digest, session)
+                yield _Job(folder, task, piece, digest)
 
 
 # --------------------------------------------------------------------------------- the work
