@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import CPD, Recordings, load_model
+from tensorcontrast.datasets import load_har, load_ptbxl
 from tensorcontrast.datasets.download import extract_verified
 from tensorcontrast.errors import (
     DamagedFileError,
@@ -520,6 +521,24 @@ def test_archives_unpack_into_their_folder_only(tmp_path):
     with pytest.raises(DamagedFileError, match="claims 73400320 bytes"):
         extract_verified(archive, tmp_path / "out", {"big": "0" * 64}, ["big"])
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_har_zip_that_claims_too_much(tmp_path):
+    archive = zipped(
+        tmp_path / "har.zip", {"UCI HAR Dataset/activity_labels.txt": b" " * (80 << 20)}
+    )
+    with pytest.raises(DamagedFileError, match=r"activity_labels.*claims 83886080 bytes"):
+        load_har(archive)
+
+
+def test_ptbxl_table_that_names_other_folders(tmp_path):
+    record(tmp_path, "secret 1 100 5", LINE.replace("r.dat", "secret.dat"), name="secret")
+    names = "ecg_id,patient_id,age,sex,scp_codes,strat_fold,filename_lr,filename_hr"
+    folder = tmp_path / "ptb-xl"
+    folder.mkdir()
+    (folder / "ptbxl_database.csv").write_text(f"{names}\n1,1,50,0,{{}},1,../secret,../secret\n")
+    with pytest.raises(DamagedFileError, match=r"'../secret', which lies outside"):
+        load_ptbxl(folder, target="sex")
 
 
 def test_names_as_long_as_the_system_allows(tmp_path):
