@@ -115,7 +115,9 @@ def markdown_text(text: object, limit: int | None = None) -> str:
     # An address would become a link by itself.
     out = out.replace("<", "&lt;").replace(">", "&gt;").replace("://", "\\://").replace("@", "\\@")
     # At the beginning of a line these would be a title, a list or a rule.
-    return re.sub(r"^\s*(\d{1,9})?(?=[-+=#.)])", r"\1\\", out).strip()
+    return re.sub(
+        r"^\s*(?:(\d{1,9})(?=[.)](?:\s|$))|(?=[-+=#]))", lambda m: (m[1] or "") + "\\", out
+    ).strip()
 
 
 def markdown_code(text: str) -> str:
