@@ -30,6 +30,7 @@ _lock = threading.Lock()
 _limits: dict[str, list[int]] = {}
 _limiters: dict[str, Any] = {}
 _before: dict[str, int] = {}
+_originals: dict[str, dict[str, int]] = {}
 #: What callers asked for with ``jobs``.
 _asked: list[int] = []
 
@@ -57,7 +58,9 @@ def limited(api: str, most: int) -> Iterator[None]:
         if not active:
             if api == "blas":
                 _before[api] = _blas_threads()
-            _limiters[api] = _controller().select(user_api=api).limit(limits=None)
+            chosen = _controller().select(user_api=api)
+            _originals[api] = {lib.filepath: lib.num_threads for lib in chosen.lib_controllers}
+            _limiters[api] = chosen.limit(limits=None)
         active.append(most)
         _set(api, min(active))
     try:
@@ -76,8 +79,9 @@ def limited(api: str, most: int) -> Iterator[None]:
 def _set(api: str, most: int) -> None:
     for library in _controller().select(user_api=api).lib_controllers:
         if library.num_threads != most:
-            # Never more than the library had before any limit was set here.
-            original = _limiters[api].get_original_num_threads().get(api) or most
+            # Never more than this library had before any limit was set here; others, such as
+            # torch's, may have had another number.
+            original = _originals[api].get(library.filepath) or most
             library.set_num_threads(min(most, original))
 
 
