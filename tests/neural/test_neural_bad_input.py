@@ -237,6 +237,28 @@ def test_importing_and_loading_other_models_does_not_import_torch(tmp_path):
     assert done.stdout.strip() == "False", done.stderr
 
 
+def test_torch_on_another_number_of_threads_does_not_disturb_the_decompositions():
+    """Clustering limits OpenMP, of which torch brings its own; warnings are errors here."""
+    done = python(
+        """
+        import warnings
+        import numpy as np
+        import sklearn.cluster, torch, threadpoolctl
+        from tensorcontrast import CPD
+        warnings.simplefilter("error")
+        libraries = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
+        for count, library in enumerate(libraries, start=1):
+            library.set_num_threads(count)
+        X = np.random.default_rng(0).normal(size=(20, 3, 4))
+        print(len(CPD(rank=2, random_state=0, tol=1e-2).fit(X).labels_))
+        print([library.num_threads for library in libraries])
+        """
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:1] == ["20"], done.stderr
+    assert lines[1] == str(list(range(1, lines[1].count(",") + 2)))  # as they were
+
+
 # -------------------------------------------------------------------- arrays
 
 

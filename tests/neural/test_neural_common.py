@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensorcontrast.neural import BYOL, DeepTensor, SimCLR
 
-SMALL = {"max_iter": 2, "batch_size": 64}
+SMALL = {"max_iter": 1, "batch_size": 64}
 
 
 @pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
