@@ -109,7 +109,7 @@ class Preparation:
             return ArraySource(checks.check_view(made, source.X.shape, source.dtype), "view")
         seed = int(rng.integers(2**31))
         if augment is not None:
-            change = partial(by_strips, augment=augment, seed=seed)
+            change = partial(by_strips, augment=augment, seed=seed, n_samples=self.n_samples)
         else:
             change = partial(TensorNoise().block, seed=seed, mean=self.center, spread=self.spread)
         return source.mapped(change) if is_spread(source) else MappedSource(source, change)

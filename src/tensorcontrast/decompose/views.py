@@ -21,30 +21,36 @@ CALL_STRIP = 256
 
 
 def by_strips(
-    X: Array, first: int, *, augment: Callable[[Array, np.random.Generator], Any], seed: int
+    X: Array,
+    first: int,
+    *,
+    augment: Callable[[Array, np.random.Generator], Any],
+    seed: int,
+    n_samples: int,
 ) -> Array:
-    """View that ``augment`` makes of a block of samples that begins with sample ``first`` of all.
+    """View that ``augment`` makes of a block that begins with sample ``first`` of ``n_samples``.
 
     It is called with ``CALL_STRIP`` samples at a time, each strip of all samples with a generator
     of its own, so that a sample's view does not depend on the blocks in which the samples come. A
     strip that the block cuts is filled up with samples of the block.
     """
-    out = np.empty_like(X)
+    parts = []
     for strip in range(first // CALL_STRIP, -(-(first + len(X)) // CALL_STRIP)):
         begin = strip * CALL_STRIP
         lo, hi = max(begin, first), min(begin + CALL_STRIP, first + len(X))
         own = slice(lo - first, hi - first)
         rows = X[own]
-        if hi - lo < CALL_STRIP:
-            rows = rows[np.clip(np.arange(begin, begin + CALL_STRIP) - lo, 0, hi - lo - 1)]
+        size = min(CALL_STRIP, n_samples - begin)
+        if hi - lo < size:
+            rows = rows[np.clip(np.arange(begin, begin + size) - lo, 0, hi - lo - 1)]
         made = np.asarray(augment(checks.read_only(rows), np.random.default_rng([seed, strip])))
         if made.shape != rows.shape:
             raise InvalidInputError(
                 f"augment made samples of shape {made.shape} from {rows.shape}; "
                 "it must keep the shape"
             )
-        out[own] = made[lo - begin : hi - begin]
-    return out
+        parts.append(made[lo - begin : hi - begin])
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

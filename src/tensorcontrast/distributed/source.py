@@ -98,6 +98,15 @@ class DaskSource:
         return self.reader.n_samples
 
     @property
+    def missing(self) -> bool:
+        """Whether NaN stand for missing values: never, they are told as what they are."""
+        return False
+
+    @missing.setter
+    def missing(self, allowed: bool) -> None:
+        """Leave it so: sums with gaps are taken in memory only."""
+
+    @property
     def sizes(self) -> list[int]:
         """Samples of each block that has any."""
         return [int(size) for size in self.X.chunks[0] if size]

@@ -141,6 +141,10 @@ class BlockViews:
         W, *V = [self._gathered(on.each(_Item(i), made), rank) for i in range(count)]
         return als.Features(W, V[0] if V else None), max(residual, 0.0)
 
+    def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
+        """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``."""
+        return max(self.norm_squared + misfit, 0.0)
+
     def _gathered(self, tasks: list[on.Task], rank: int) -> Any:
         if self.n_samples * rank <= GATHERED_VALUES:
             return np.concatenate(on.computed(tasks))

@@ -1,0 +1,85 @@
+"""Spectrograms of signals that are a ``dask.array``: made block by block, where the blocks are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import threads
+from tensorcontrast.decompose.source import samples_a_block, working_dtype
+from tensorcontrast.decompose.views import by_strips
+from tensorcontrast.errors import InvalidInputError
+
+Array = NDArray[Any]
+
+
+def spectrograms(
+    signals: Any,
+    tensorize: Any,
+    augment: Callable[[Array, np.random.Generator], Array] | None = None,
+    seed: int = 0,
+) -> Any:
+    """Lazy tensors of signals [n, channel, time], of an augmented view of them where asked for.
+
+    Parameters
+    ----------
+    signals : dask.array [n, channel, time]
+    tensorize : fitted transformer
+    augment : callable, optional
+        ``augment(X, rng)``, called with strips of signals: the view of a signal does not depend
+        on the blocks, and is that of a fit in memory.
+    seed : int
+    """
+    if any(np.isnan(size) for sizes in signals.chunks for size in sizes):
+        signals = signals.compute_chunk_sizes()
+    if not len(signals):
+        raise InvalidInputError("X holds no signals; at least one is needed")
+    signals = signals.rechunk({1: -1, 2: -1})
+    first = _Transform(tensorize, None, 0, 1, (), np.dtype(float)).tensors(np.asarray(signals[:1]))
+    dims = first.shape[1:]
+    most = samples_a_block(dims)
+    if max(signals.chunks[0]) > most:
+        signals = signals.rechunk({0: most})
+    dtype = working_dtype(first.dtype, "X")
+    return signals.map_blocks(
+        _Transform(tensorize, augment, seed, len(signals), dims, dtype),
+        dtype=dtype,
+        meta=np.empty((0,) * first.ndim, dtype=dtype),
+        chunks=(signals.chunks[0], *((d,) for d in dims)),
+        drop_axis=[1, 2],
+        new_axis=list(range(1, first.ndim)),
+    )
+
+
+@dataclass(frozen=True)
+class _Transform:
+    """Tensors of a block of signals."""
+
+    tensorize: Any
+    augment: Callable[[Array, np.random.Generator], Array] | None
+    seed: int
+    n_samples: int
+    dims: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __call__(self, signals: Any, block_info: Any = None) -> Array:
+        signals = np.asarray(signals)
+        if not len(signals):
+            return np.empty((0, *self.dims), dtype=self.dtype)
+        with threads.single("blas"):
+            start = int(block_info[0]["array-location"][0][0]) if block_info else 0
+            return self.tensors(signals, start).astype(self.dtype, copy=False)
+
+    def tensors(self, signals: Array, start: int = 0) -> Array:
+        """Augment the signals that begin with signal ``start``, and transform them."""
+        if signals.dtype.kind in "iub":  # counts of a converter, which cannot hold a view
+            signals = signals.astype(np.float32)
+        if self.augment is not None:
+            signals = by_strips(
+                signals, start, augment=self.augment, seed=self.seed, n_samples=self.n_samples
+            )
+        return np.asarray(self.tensorize.transform(signals))
