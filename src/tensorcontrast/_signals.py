@@ -65,7 +65,9 @@ def as_signals(X: Any) -> np.ndarray:
     return array
 
 
-def check_finite(X: np.ndarray, first: int = 0, limit: float = np.inf) -> None:
+def check_finite(
+    X: np.ndarray, first: int = 0, limit: float = np.inf, *, nan: bool = False, hint: str = ""
+) -> None:
     """Raise for NaN, infinity or values too large, naming the first place that holds one.
 
     Parameters
@@ -76,6 +78,10 @@ def check_finite(X: np.ndarray, first: int = 0, limit: float = np.inf) -> None:
         Number of the first sample, where ``X`` is part of a larger array.
     limit : float, default=inf
         Largest magnitude that the caller can work with.
+    nan : bool, default=False
+        Whether NaN are allowed, as missing values.
+    hint : str, default=""
+        A further way out for the message about NaN.
     """
     if X.dtype.kind != "f" or X.size == 0:
         return
@@ -83,17 +89,20 @@ def check_finite(X: np.ndarray, first: int = 0, limit: float = np.inf) -> None:
     for start in range(0, len(X), step):
         block = X[start : start + step]
         largest = max(float(block.max()), -float(block.min()))  # NaN where there is one
+        if nan and np.isnan(largest):
+            largest = float(np.nan_to_num(np.fmax.reduce(np.abs(block), axis=None), posinf=np.inf))
         if not (largest <= limit and largest < np.inf):
-            _raise_for(block, first + start, limit)
+            _raise_for(block, first + start, limit, nan, hint)
 
 
-def _raise_for(block: np.ndarray, first: int, limit: float) -> None:
-    bad = ~np.isfinite(block)
+def _raise_for(block: np.ndarray, first: int, limit: float, nan: bool, hint: str) -> None:
+    bad = np.isinf(block) if nan else ~np.isfinite(block)
     if not bad.any():
-        sample, channel, _ = np.unravel_index(np.abs(block).argmax(), block.shape)
+        size = np.nan_to_num(np.abs(block))
+        sample, channel, _ = np.unravel_index(size.argmax(), block.shape)
         raise InvalidInputError(
             f"X[{first + int(sample)}] channel {int(channel)} reaches "
-            f"{np.abs(block[sample, channel]).max():.3g}, more than the {limit:.3g} that can be "
+            f"{size[sample, channel].max():.3g}, more than the {limit:.3g} that can be "
             "worked with in this precision; rescale the signals or look for damaged ones"
         )
     sample, channel = np.argwhere(bad.any(axis=2))[0]
@@ -104,5 +113,32 @@ def _raise_for(block: np.ndarray, first: int, limit: float) -> None:
     more = f" (as do {others} of the {len(block) - 1 - int(sample)} after it)" if others else ""
     raise InvalidInputError(
         f"X[{first + int(sample)}] channel {int(channel)} holds {what} of {row.size} "
-        f"samples{more}; fill the gaps or drop the sample"
+        f"samples{more}; fill the gaps or drop the sample{hint}"
     )
+
+
+def without_gaps(X: np.ndarray) -> np.ndarray:
+    """Return signals [n, channel, time] with NaN interpolated linearly in time.
+
+    The ends of a signal take the nearest value; a channel without any value becomes 0.
+
+    Examples
+    --------
+    >>> without_gaps(np.array([[[np.nan, 1.0, np.nan, np.nan, 4.0]]])).tolist()
+    [[[1.0, 1.0, 2.0, 3.0, 4.0]]]
+    """
+    gaps = np.isnan(X)
+    if not gaps.any():
+        return X
+    n_times = X.shape[-1]
+    at = np.broadcast_to(np.arange(n_times), X.shape)
+    before = np.maximum.accumulate(np.where(gaps, -1, at), axis=-1)
+    behind = np.minimum.accumulate(np.where(gaps, n_times, at)[..., ::-1], axis=-1)[..., ::-1]
+    left = np.where(before < 0, behind, before)
+    right = np.where(behind == n_times, before, behind)
+    known = (left < n_times) & (left >= 0)  # all or none of a channel
+    left, right = np.where(known, left, 0), np.where(known, right, 0)
+    share = np.divide(at - left, right - left, out=np.zeros(X.shape), where=right > left)
+    low, high = np.take_along_axis(X, left, axis=-1), np.take_along_axis(X, right, axis=-1)
+    made = np.where(known, low + share.astype(X.dtype) * (high - low), 0)
+    return np.where(gaps, made, X).astype(X.dtype, copy=False)

@@ -16,6 +16,9 @@ from tensorcontrast.errors import InvalidInputError
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
 """What a tensor can hold of the short-time Fourier transform."""
 
+HINT = ", or pass missing='mask' to leave such frames out"
+"""Way out for signals with NaN."""
+
 _BLOCK = 1 << 18
 """Complex values of one block of work: it stays in the cache, and bounds the memory."""
 
@@ -129,7 +132,12 @@ class Frames:
 
 
 def compute_tensors(
-    X: np.ndarray, frames: Frames, *, first: int = 0, n_jobs: int | None = None
+    X: np.ndarray,
+    frames: Frames,
+    *,
+    first: int = 0,
+    n_jobs: int | None = None,
+    missing: bool = False,
 ) -> np.ndarray:
     """Turn signals into tensors, block by block in threads.
 
@@ -143,20 +151,32 @@ def compute_tensors(
         Number of the first sample, for messages.
     n_jobs : int or None, default=None
         Threads; None is one for each usable processor, −1 is all.
+    missing : bool, default=False
+        Whether NaN are missing values: a frame with one is NaN in that channel.
 
     Returns
     -------
     ndarray of shape (n_samples, n_channels', n_frequencies, n_frames)
         Tensors; they do not depend on the number of threads.
     """
-    check_finite(X, first, limit=float(np.finfo(frames.dtype).max) / (2 * frames.n_fft))
+    limit = float(np.finfo(frames.dtype).max) / (2 * frames.n_fft)
+    check_finite(X, first, limit, nan=missing, hint=HINT)
     shape = frames.shape(X.shape[1], X.shape[2])
     out = np.empty((len(X), *shape), frames.dtype)
     step = max(1, _BLOCK // (X.shape[1] * shape[1] * shape[2]))
     starts = range(0, len(X), step)
 
     def work(start: int) -> None:
-        frames.fill(X[start : start + step], out[start : start + step])
+        block, made = X[start : start + step], out[start : start + step]
+        gaps = np.isnan(block) if missing and block.dtype.kind == "f" else None
+        if gaps is None or not gaps.any():
+            frames.fill(block, made)
+            return
+        frames.fill(np.where(gaps, 0, block), made)
+        covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
+        lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, t
+        parts = made.reshape(len(made), -1, X.shape[1], *made.shape[2:])
+        np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
 
     threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
     if min(threads, len(starts)) <= 1:

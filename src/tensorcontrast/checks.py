@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, validate_data
 
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
 
 Array = NDArray[Any]
+
+_INSIDE = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
+
+
+def warn(message: str, category: type[Warning] = TensorContrastWarning) -> None:
+    """Warn, and point at the caller's line: the first one outside of this and scikit-learn."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def check_parameters(estimator: Any) -> None:
@@ -31,11 +45,14 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         dtype: Any = [np.float32, np.float64] if wanted is None else np.dtype(wanted)
     else:
         dtype = estimator.center_.dtype
+    nan = getattr(estimator, "missing", "error") == "mask"
     if isinstance(X, np.ma.MaskedArray) and np.any(X.mask):
-        raise InvalidInputError(
-            f"{name}: X is a masked array with {int(np.sum(X.mask))} masked values; "
-            "fill them in or drop these samples"
-        )
+        if not nan:
+            raise InvalidInputError(
+                f"{name}: X is a masked array with {int(np.sum(X.mask))} masked values; "
+                "pass missing='mask', fill them in or drop these samples"
+            )
+        X = np.where(X.mask, np.nan, np.asarray(X.data, np.result_type(X.dtype, np.float32)))
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
@@ -60,7 +77,7 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         raise InvalidInputError(f"{name}: X has shape {X.shape}: a mode of length 0 holds nothing")
     if not reset:
         check_dims(estimator, X.shape)
-    check_finite(X, "X")
+    check_finite(X, "X", nan=nan)
     check_range(X, "X")
     return X
 
@@ -69,14 +86,17 @@ def check_dims(estimator: Any, shape: tuple[int, ...]) -> None:
     """Raise where samples of this shape (n, I_1, …) are not those that were fitted."""
     if tuple(shape[1:]) != tuple(estimator.dims_):
         raise InvalidInputError(
-            f"{type(estimator).__name__}: samples have dims {tuple(shape[1:])} but the model was fitted "
-            f"on {tuple(estimator.dims_)}; make both with the same channels and spectrogram"
+            f"{type(estimator).__name__}: samples have dims {tuple(shape[1:])} but the model was "
+            f"fitted on {tuple(estimator.dims_)}; make both with the same channels and spectrogram"
         )
 
 
 def check_range(X: Array, name: str) -> None:
     """Raise where the squares of X would leave the range of floating-point numbers."""
     largest = float(max(X.max(), -X.min()))
+    if np.isnan(largest):  # missing values, which are allowed here
+        largest = float(np.fmax.reduce(np.abs(X), axis=None))
+        largest = 0.0 if np.isnan(largest) else largest
     low, high = (1e-36, 1e36) if X.dtype == np.float32 else (1e-140, 1e140)
     if largest and not low < largest < high:
         raise InvalidInputError(
@@ -85,29 +105,32 @@ def check_range(X: Array, name: str) -> None:
         )
 
 
-def check_finite(X: Array, name: str, first: int = 0) -> None:
+def check_finite(X: Array, name: str, first: int = 0, *, nan: bool = False) -> None:
     """Raise where X (n, …) holds NaN or infinity, naming the first place and the counts.
 
-    ``first`` is the number of X's first sample where X is a block of more.
+    ``first`` is the number of X's first sample where X is a block of more; ``nan`` allows NaN.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(X.sum(dtype=np.float64)):
             return
-    bad = ~np.isfinite(X)
+    bad = np.isinf(X) if nan else ~np.isfinite(X)
     if not bad.any():
         return
     place = tuple(int(i) for i in np.argwhere(bad)[0])
-    nans = int(np.isnan(X).sum())
+    nans = 0 if nan else int(np.isnan(X).sum())
+    way = "pass missing='mask' to leave NaN out, " if nans else ""
     samples = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1)) + first
     raise InvalidInputError(
-        f"{name}{[place[0] + first, *place[1:]]} is {X[place]}: {name} holds {nans} NaN and {int(bad.sum()) - nans} "
-        f"infinity in {len(samples)} of {len(X)} samples (first: {samples[:5].tolist()}); "
-        "drop these samples or fill them in before fitting"
+        f"{name}{[place[0] + first, *place[1:]]} is {X[place]}: {name} holds {nans} NaN and "
+        f"{int(bad.sum()) - nans} infinity in {len(samples)} of {len(X)} samples "
+        f"(first: {samples[:5].tolist()}); {way}drop these samples or fill them in before fitting"
     )
 
 
-def check_view(view: Any, shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Array:
-    """Check the augmented view of X, which has this shape: the same, finite."""
+def check_view(
+    view: Any, shape: tuple[int | None, ...], dtype: np.dtype[Any], *, nan: bool = False
+) -> Array:
+    """Check the augmented view of X, which has this shape: the same, finite or with NaN."""
     try:
         V = check_array(
             view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
@@ -116,10 +139,10 @@ def check_view(view: Any, shape: tuple[int | None, ...], dtype: np.dtype[Any]) -
         raise InvalidInputError(f"view: {error}") from error
     if V.shape[1:] != tuple(shape[1:]) or shape[0] not in (None, len(V)):
         raise InvalidInputError(
-            f"view has shape {V.shape} but X has {tuple(shape)}: the view must hold the same samples, "
-            "augmented, in the same order"
+            f"view has shape {V.shape} but X has {tuple(shape)}: the view must hold the same "
+            "samples, augmented, in the same order"
         )
-    check_finite(V, "view")
+    check_finite(V, "view", nan=nan)
     check_range(V, "view")
     return np.asarray(V)
 

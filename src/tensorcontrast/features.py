@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import augment as augmentations
 from tensorcontrast import checks, threads
 from tensorcontrast.decompose import CPD, PLC
 from tensorcontrast.decompose._base import CPEstimator
+from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.spectrogram import LEVEL_WINDOWS, SpectrogramTensor
 from tensorcontrast.spectrogram_source import SpectrogramSource
 
 Array = NDArray[Any]
@@ -48,6 +50,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Default: ``PLC()``.
     fresh_views : bool, default=False
         Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
+    missing : {"error", "mask"}, default="error"
+        With "mask", NaN in signals are samples that were not observed (dropped electrodes, gaps):
+        frames that hold one are left out, in ``fit`` and in ``transform``.
     n_jobs : int, optional
         Threads that fitting and transforming may use; −1 is all, as in scikit-learn. Default: as
         many as BLAS has.
@@ -85,6 +90,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
+        "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -98,6 +104,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
         fresh_views: bool = False,
+        missing: str = "error",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -107,14 +114,17 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.augment = augment
         self.decompose = decompose
         self.fresh_views = fresh_views
+        self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sequence: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sequence: Any = None, *, resume: Any = None) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
         ``y`` and ``sequence`` go to the decomposition: see :meth:`PLC.fit`. The labels of
-        ``Recordings`` are never used unless they are passed as ``y``.
+        ``Recordings`` are never used unless they are passed as ``y``. ``resume`` goes on from a
+        checkpoint of the decomposition, where that has a ``checkpoint``; it needs a
+        ``random_state`` that gives the same view again.
         """
         checks.check_parameters(self)
         signals, fs, channels = self._signals(X)
@@ -126,18 +136,33 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         decompose = PLC() if self.decompose is None else clone(self.decompose)
         if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
             decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
+        if self.missing == "mask":
+            for part in (tensorize, decompose):
+                if "missing" not in part.get_params():
+                    raise InvalidInputError(
+                        f"missing='mask': {type(part).__name__} cannot leave missing values out; "
+                        "use SpectrogramTensor with CPD, ATD or PLC, or fill the gaps"
+                    )
+                part.set_params(missing="mask")
         augment = self.augment
         if augment is None:
             augment = augmentations.gentle(fs=fs, channels=channels, n_times=int(signals.shape[-1]))
+        spread = is_dask(signals)
+        if spread and not isinstance(decompose, CPEstimator):
+            raise InvalidInputError(
+                f"{type(decompose).__name__} does not take Dask arrays; CPD, ATD and PLC do"
+            )
         # A mapped file is not read as a whole: every block is checked when its turn comes.
-        tensorize.fit(signals[:1] if isinstance(signals, np.memmap) else signals)
-        tensors = SpectrogramSource(signals, tensorize)
+        part = spread or isinstance(signals, np.memmap)
+        tensorize.fit(np.asarray(signals[:1]) if part else signals)
+        tensors = _tensors(signals, tensorize)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
+        keep = keep and not spread
 
         def view(generator: np.random.Generator) -> Any:
             seed = int(generator.integers(2**31))
-            made = SpectrogramSource(signals, tensorize, augment, seed)
+            made = _tensors(signals, tensorize, augment, seed)
             return made.array() if keep else made
 
         if sequence is not None and not isinstance(decompose, PLC):
@@ -145,10 +170,12 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"sequence= is for PLC; {type(decompose).__name__} does not know neighbours"
             )
         extra = {} if sequence is None else {"sequence": sequence}
+        if resume is not None:
+            extra["resume"] = resume
         with threads.jobs(self.n_jobs):
             X = tensors.array() if keep else tensors
             if isinstance(decompose, CPD):
-                decompose.fit(X, y)  # no contrast: nothing to compare a view with
+                decompose.fit(X, y, **extra)  # no contrast: nothing to compare a view with
             else:
                 decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
@@ -161,20 +188,27 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Features (n, rank) of signals with the channels and length that were fitted."""
         check_is_fitted(self, "decompose_")
         signals, fs, channels = self._signals(X)
-        if isinstance(X, Recordings) and fs != self.fs_:
+        if _is_recordings(X) and fs != self.fs_:
             raise InvalidInputError(
                 f"the recordings have fs={fs} but the model was fitted at fs={self.fs_}; "
                 "resample them"
             )
-        if isinstance(X, Recordings) and X.channels is not None and channels != self.channels_:
+        if _is_recordings(X) and X.channels is not None and channels != self.channels_:
             raise InvalidInputError(
                 f"the recordings have channels {channels} but the model was fitted on "
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
+        if is_dask(signals):
+            return cast(Array, self.decompose_.transform(_tensors(signals, self.tensorize_)))
+        tensorize, decompose = self.tensorize_, self.decompose_
+        if self.missing == "mask" and tensorize.get_params().get("missing") == "error":
+            # A model that was fitted on whole signals takes others where it is told to.
+            tensorize = copy(tensorize).set_params(missing="mask")
+            decompose = copy(decompose).set_params(missing="mask")
         with threads.jobs(self.n_jobs):
             parts = [
-                checks.plain_output(self.decompose_, block)
-                for block in SpectrogramSource(signals, self.tensorize_).blocks()
+                checks.plain_output(decompose, block)
+                for block in SpectrogramSource(signals, tensorize).blocks()
             ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -182,7 +216,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Array, sampling rate and channel names, from the parameters or from Recordings."""
         channels = None if self.channels is None else tuple(str(c) for c in self.channels)
         fs = self.fs
-        if isinstance(X, Recordings):
+        if _is_recordings(X):
             if fs is not None and X.fs is not None and float(fs) != float(X.fs):
                 raise InvalidInputError(
                     f"fs={fs} was given but the recordings have fs={X.fs}; leave fs out or resample"
@@ -190,7 +224,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             fs = X.fs if fs is None else fs
             channels = X.channels if channels is None else channels
             X = X.X
-        signals = X if isinstance(X, np.memmap) else np.asarray(X)
+        signals = X if isinstance(X, np.memmap) or is_dask(X) else np.asarray(X)
         if signals.ndim != 3:
             raise InvalidInputError(
                 f"X has shape {signals.shape}; signals [n, channel, time] are needed"
@@ -241,3 +275,17 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _is_recordings(X: Any) -> bool:
+    """Whether X has a rate and channels of its own: recordings in memory or in a store."""
+    return isinstance(X, Recordings) or (is_dask(getattr(X, "X", None)) and hasattr(X, "channels"))
+
+
+def _tensors(signals: Any, tensorize: Any, augment: Any = None, seed: int = 0) -> Any:
+    """Return tensors that are made when they are needed, here or where the signals are."""
+    if not is_dask(signals):
+        return SpectrogramSource(signals, tensorize, augment, seed)
+    from tensorcontrast.distributed.signals import spectrograms
+
+    return spectrograms(signals, tensorize, augment, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,13 +15,17 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast._signals import as_signals, check_finite
-from tensorcontrast._stft import REPRESENTATIONS, Frames, automatic_frames, compute_tensors
+from tensorcontrast._stft import HINT, REPRESENTATIONS, Frames, automatic_frames, compute_tensors
 from tensorcontrast.errors import InvalidInputError
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
 _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0, 256, 64)}
 """Sampling rate (Hz), n_fft and hop of the paper's data."""
+
+
+LEVEL_WINDOWS = 1024
+"""Windows that ``mean_row="auto"`` looks at."""
 
 
 class SpectrogramTensor(TransformerMixin, BaseEstimator):
@@ -53,18 +58,24 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         parameters as a tuple, such as ``("kaiser", 8.0)``.
     representation : str, default="sqrt-magnitude"
         See the table.
-    mean_row : bool, default=False
+    mean_row : bool or "auto", default="auto"
         Append a last frequency row with the signed mean of the frame, under the law of the other
         rows: with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
         "sqrt-magnitude", sign(m)·log(1 + |m| / floor) for the logarithms. So a change of units
         scales all rows alike where there is no logarithm. The other rows do not tell +1 g from
-        −1 g. Imaginary channels hold 0 there.
+        −1 g. Imaginary channels hold 0 there. "auto" appends it where the level of a channel says
+        something of its own: where means differ more between the fitted windows than values do
+        within one, as gravity does in an accelerometer and the offset of an EEG or ECG does not.
     norm : {"backward", "ortho"}, default="backward"
         "ortho" divides Z by √n_fft.
     floor : float, default=1e-3
         What is added before a logarithm, in units of Z.
     dtype : {"float32", "float64"}, default="float32"
         Precision of the computation and the result, whatever that of the signals.
+    missing : {"error", "mask"}, default="error"
+        What NaN in signals are: mistakes, or samples that were not observed (dropped electrodes,
+        gaps). With "mask" a frame that holds one is NaN in that channel, for a decomposition with
+        ``missing="mask"``.
     n_jobs : int or None, default=None
         Threads. None is one for each processor that this process may use; −1 is all.
 
@@ -72,6 +83,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     ----------
     n_fft_, hop_ : int
         Samples of a frame and from one frame to the next.
+    mean_row_ : bool
+        Whether the last row is the mean.
     n_channels_in_, n_times_in_ : int
         Channels and samples that the signals must have.
     frequencies_ : ndarray of shape (n_frequencies,)
@@ -90,6 +103,9 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     >>> X = np.random.default_rng(0).normal(size=(5, 3, 128))
     >>> SpectrogramTensor(fs=50).fit_transform(X).shape
     (5, 3, 33, 9)
+    >>> gravity = np.array([1.0, -1.0, 0.0, 1.0, -1.0])[:, None, None]
+    >>> SpectrogramTensor(fs=50).fit_transform(0.1 * X + gravity).shape
+    (5, 3, 34, 9)
     >>> SpectrogramTensor.paper("har").fit(np.zeros((1, 9, 128))).output_shape_
     (18, 33, 33)
     """
@@ -100,10 +116,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         "hop": [Interval(Integral, 1, None, closed="left"), None],
         "window": [str, tuple, list],
         "representation": [StrOptions(set(REPRESENTATIONS))],
-        "mean_row": ["boolean"],
+        "mean_row": ["boolean", StrOptions({"auto"})],
         "norm": [StrOptions({"backward", "ortho"})],
         "floor": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"float32", "float64"})],
+        "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
     }
 
@@ -114,10 +131,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         hop: int | None = None,
         window: str | tuple[Any, ...] = "hann",
         representation: str = "sqrt-magnitude",
-        mean_row: bool = False,
+        mean_row: bool | str = "auto",
         norm: str = "backward",
         floor: float = 1e-3,
         dtype: str = "float32",
+        missing: str = "error",
         n_jobs: int | None = None,
     ) -> None:
         self.fs = fs
@@ -129,6 +147,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.norm = norm
         self.floor = floor
         self.dtype = dtype
+        self.missing = missing
         self.n_jobs = n_jobs
 
     @classmethod
@@ -151,11 +170,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}"
             )
         fs, n_fft, hop = _PAPER[dataset]
-        given = {"fs": fs, "n_fft": n_fft, "hop": hop, "window": "rectangular"}
+        given = {"fs": fs, "n_fft": n_fft, "hop": hop, "window": "rectangular", "mean_row": False}
         return cls(**{**given, "representation": "log-real-imag", **params})
 
     def fit(self, X: Any, y: Any = None) -> SpectrogramTensor:
-        """Fix frames and shapes from the size of the signals; their values do not matter.
+        """Fix frames and shapes from the size of the signals; values matter to the mean row alone.
 
         Parameters
         ----------
@@ -172,7 +191,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         X = as_signals(X)
         if len(X) == 0:
             raise InvalidInputError("X holds no sample; fit needs at least one")
-        check_finite(X)
+        check_finite(X, nan=self.missing == "mask", hint=HINT)
         n_times = X.shape[2]
         n_fft, hop = self._frame_sizes(n_times)
         if n_fft > n_times:
@@ -182,11 +201,12 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         self.n_fft_, self.hop_ = n_fft, hop
         self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
+        self.mean_row_ = self._levels_differ(X) if self.mean_row == "auto" else bool(self.mean_row)
         self._frames = self._make_frames()
         self.output_shape_ = self._frames.shape(X.shape[1], n_times)
         rate = 1.0 if self.fs is None else float(self.fs)
         rows = np.fft.rfftfreq(n_fft, 1 / rate)
-        self.frequencies_ = np.append(rows, 0.0) if self.mean_row else rows
+        self.frequencies_ = np.append(rows, 0.0) if self.mean_row_ else rows
         starts = hop * np.arange(self.output_shape_[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
         weight = self._weight()
@@ -207,7 +227,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             Tensors.
         """
         X = self._check_signals(X)
-        return compute_tensors(X, self._frames, n_jobs=self.n_jobs)
+        missing = self.missing == "mask"
+        return compute_tensors(X, self._frames, n_jobs=self.n_jobs, missing=missing)
 
     def iter_chunks(self, X: Any, chunk_size: int) -> Iterator[np.ndarray]:
         """Yield the tensors of ``chunk_size`` samples after another, so that not all are in memory.
@@ -227,10 +248,12 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         X = self._check_signals(X)
         if not isinstance(chunk_size, Integral) or chunk_size < 1:
             raise InvalidInputError(f"chunk_size is {chunk_size!r}; use an integer of 1 or more")
-        frames = self._frames
+        frames, missing = self._frames, self.missing == "mask"
         # A generator expression: the checks above run now, not at the first chunk.
         return (
-            compute_tensors(X[s : s + chunk_size], frames, first=s, n_jobs=self.n_jobs)
+            compute_tensors(
+                X[s : s + chunk_size], frames, first=s, n_jobs=self.n_jobs, missing=missing
+            )
             for s in range(0, len(X), int(chunk_size))
         )
 
@@ -300,7 +323,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             raise InvalidInputError(str(error)) from None
         if self.n_jobs == 0:
             raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
-        if self.mean_row and self.representation == "complex":
+        if self.mean_row is True and self.representation == "complex":
             raise InvalidInputError(
                 "mean_row adds nothing to representation='complex', whose row of frequency 0 is "
                 "signed already; leave it False"
@@ -321,8 +344,21 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "another name known to scipy.signal.get_window"
             ) from None
 
+    def _levels_differ(self, X: np.ndarray) -> bool:
+        """Whether means of windows differ more than values within one, in any channel."""
+        if self.representation == "complex":
+            return False
+        some = X[:: -(-len(X) // LEVEL_WINDOWS)].astype(np.float64)
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # channels without any value
+            between = np.nanvar(np.nanmean(some, axis=2), axis=0)
+            within = np.nanmean(np.nanvar(some, axis=2), axis=0)
+        return bool(np.any(between > within))
+
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
+        if not isinstance(getattr(self, "mean_row_", None), bool):
+            self.mean_row_ = self.mean_row is True  # files from before there was a choice
         sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
@@ -347,7 +383,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             representation=self.representation,
             norm=self.norm,
             floor=float(self.floor),
-            mean_row=bool(self.mean_row),
+            mean_row=self.mean_row_,
             dtype=dtype,
         )
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
+from tensorcontrast._signals import without_gaps
 from tensorcontrast.decompose.source import (
     checked_block,
     forget_pages,
     samples_a_block,
     working_dtype,
 )
+from tensorcontrast.decompose.views import by_strips
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -33,8 +34,9 @@ class SpectrogramSource:
         In memory or mapped from a file.
     tensorize : fitted transformer
     augment : callable, optional
-        ``augment(X, rng)``, called with some signals at a time, each time with a generator that
-        ``seed`` and their place among all signals give: a view is the same whenever it is made.
+        ``augment(X, rng)``, called with a strip of signals at a time, each with a generator that
+        ``seed`` and its place among all signals give: a view is the same whenever it is made, and
+        in whichever blocks.
     seed : int
     """
 
@@ -47,6 +49,8 @@ class SpectrogramSource:
     ) -> None:
         self.signals, self.tensorize, self.augment, self.seed = signals, tensorize, augment, seed
         self.name = "X" if augment is None else "view"
+        #: NaN are missing values where the transformer says so.
+        self.missing = getattr(tensorize, "missing", "error") == "mask"
         self.n_samples = len(signals)
         if not self.n_samples:
             raise InvalidInputError("X holds no signals; at least one is needed")
@@ -63,14 +67,13 @@ class SpectrogramSource:
         if signals.dtype.kind in "iub":  # counts of a converter, which cannot hold a view
             signals = signals.astype(np.float32)
         if self.augment is not None:
-            rng = np.random.default_rng([self.seed, start])
-            made = np.asarray(self.augment(checks.read_only(signals), rng))
-            if made.shape != signals.shape:
-                raise InvalidInputError(
-                    f"augment made signals of shape {made.shape} from {signals.shape}; "
-                    "it must keep the shape"
-                )
-            signals = made
+            # An augmentation needs whole signals; what was not observed is not in the view either.
+            gaps = np.isnan(signals) if self.missing else False
+            whole = without_gaps(signals) if self.missing else signals
+            made = by_strips(
+                whole, start, augment=self.augment, seed=self.seed, n_samples=self.n_samples
+            )
+            signals = np.where(gaps, made.dtype.type(np.nan), made) if np.any(gaps) else made
         return np.asarray(self.tensorize.transform(signals))
 
     def blocks(self) -> Iterator[Array]:

@@ -55,6 +55,7 @@ def test_every_kernel_on_torch(dims, dtype):
         (kernels.update_factors, (Q, WtW, factors, 0.1)),
         (kernels.cp_norm_squared, (W, factors)),
         (kernels.residual_squared, (float((X**2).sum()), X @ kernels.khatri_rao(factors), W, HtH)),
+        (kernels.residual_direct, (X, W, factors)),
         (kernels.cp_to_flat, (W, factors)),
         (kernels.normal_form, (factors, np.linalg.norm(W, axis=0))),
     ]

@@ -37,6 +37,8 @@ WRONG = {
     "compress": ["all", 0, 1.5, -1],
     "dtype": ["float16", "int32", 3],
     "forgetting": [-0.1, 1.1, np.nan],
+    "missing": ["drop", None, np.nan],
+    "robust": ["tukey", True, 1.5],
     "checkpoint": [3, True],
     "every": [0, 1.5, None],
     "random_state": [-1, "a", 1.5],

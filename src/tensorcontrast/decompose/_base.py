@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -17,12 +16,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks, threads
-from tensorcontrast.decompose import als, checkpoint, compress, kernels, scaling, source, start
+from tensorcontrast.decompose import (
+    als,
+    checkpoint,
+    compress,
+    degeneracy,
+    kernels,
+    missing,
+    robust,
+    scaling,
+    source,
+    start,
+)
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.graph import cluster, cluster_space, nearest
 from tensorcontrast.decompose.prepare import Preparation, prepare
 from tensorcontrast.decompose.updates import Encoder
-from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 Resume = str | PathLike[str] | bool | None
@@ -85,6 +95,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         ],
         "dtype": [StrOptions({"float32", "float64"}), None],
         "forgetting": [Interval(Real, 0, 1, closed="both")],
+        "missing": [StrOptions({"error", "mask"})],
+        "robust": [StrOptions({"huber"}), None],
         "checkpoint": [str, PathLike, None],
         "every": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -175,7 +187,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self._stream: als.Statistics | None = None
             self.n_samples_seen_, self.n_batches_seen_ = n, 1
         if clipped:
-            warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
+            checks.warn(clipped)
+        degeneracy.warn_if_degenerate(type(self).__name__, self.degeneracy_, *self._opposed)
         if fit.interrupted:
             raise KeyboardInterrupt(f"{type(self).__name__}.fit was interrupted; it can be used")
         fit.monitor.warn_if_unfinished()
@@ -310,26 +323,31 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         clipped = ""
         with self._all_or_nothing():
             X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
+            data = source.with_nan(source.ArraySource(X), self.missing == "mask")
             known = self._labels_used(y, len(X))
             rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
             past: als.Statistics | None = None
             memory = als.Memory()
             if begun:
+                typical = missing.imputed(self, X)
+                root: Array | None = None
+                if self.robust == "huber":
+                    typical, root = robust.batch(self, typical)
+                self.sample_weight_ = None if root is None else root**2
                 self.center_, self.scale_ = scaling.update(
-                    X,
+                    typical,
                     self.center_,
                     self.scale_,
                     self.n_samples_seen_,
                     center=self.center,
                     scale=self.scale,
                 )
-                ready = self._ready(len(X))
+                ready = replace(self._ready(len(X)), root=root)
             else:
-                ready = self._prepare(source.ArraySource(X), whole=True)
+                ready = self._prepare(data, whole=True)
                 self.n_samples_seen_ = self.n_batches_seen_ = 0
                 self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
             self._bases = None
-            data = source.ArraySource(X)
             drawn = ready.views(data, self._view_source(data, ready, view, rng))
             views = drawn() if callable(drawn) else drawn
             contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
@@ -357,7 +375,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.n_samples_seen_ += len(X)
             self.n_batches_seen_ += 1
         if clipped:
-            warnings.warn(clipped, TensorContrastWarning, stacklevel=2)
+            checks.warn(clipped)
         return self
 
     def _stream_step(
@@ -403,6 +421,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.feature_gram_ = np.asarray(self.features_.T @ self.features_)
         if self.view_features_ is not None:
             self.feature_gram_ += np.asarray(self.view_features_.T @ self.view_features_)
+        self.degeneracy_, *self._opposed = degeneracy.most_opposed(
+            self.factors_, self.feature_gram_
+        )
+        if self.sample_weight_ is not None:  # what was fitted are samples held down by weights
+            own = np.sqrt(self.sample_weight_).astype(scale.dtype)[:, None]
+            self.features_ = self.features_ / own
+            if self.view_features_ is not None:
+                self.view_features_ = self.view_features_ / own
         centers = fit.memory.centers
         sign = np.sign(scale)
         self.centers_ = None if centers is None else centers[:, order] * sign
@@ -437,13 +463,21 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return samples to fit or transform: checked, from memory or read block by block."""
         wanted = None if self.dtype is None else np.dtype(self.dtype)
         found = source.lazy(X, wanted if reset else self.center_.dtype)
+        nan = self.missing == "mask"
+        if found is not None:
+            source.with_nan(found, nan)
         here = found is None or not source.is_spread(found)
         whole = reset and self.compress is None and found is not None and found.n_samples
         if found is None or (here and whole):
             # Without compression all samples are in memory anyway.
             array = X if found is None else np.concatenate(list(found.blocks()))
             checked = checks.check_tensor(self, array, reset=reset, min_samples=min_samples)
-            return source.ArraySource(checked)
+            return source.with_nan(source.ArraySource(checked), nan)
+        if nan and not here:
+            raise InvalidInputError(
+                "missing='mask' needs the samples in this process; a Dask array must be complete: "
+                "pass missing='error' and fill the gaps, or X.compute()"
+            )
         if reset:
             self.n_features_in_ = found.dims[0]
             self.__dict__.pop("feature_names_in_", None)
@@ -453,13 +487,18 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _prepare(self, data: source.Source, *, whole: bool = False) -> Preparation:
         """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
-        ready = prepare(
+        if self.robust is not None and source.is_spread(data):
+            raise InvalidInputError(
+                "robust='huber' needs the samples in this process; pass robust=None, or X.compute()"
+            )
+        ready = (robust.prepare if self.robust == "huber" else prepare)(
             data,
             None if whole else self.compress,
             self.rank,
             center=self.center,
             scale=self.scale,
         )
+        self.sample_weight_ = None if ready.root is None else ready.root**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
         self._bases = ready.bases
         self.core_dims_ = ready.dims
@@ -486,11 +525,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         def given(other: Any) -> source.Source:
             if source.is_spread(data):
                 return data.matched(other)
+            nan = self.missing == "mask"
             stored = source.lazy(other, data.dtype, "view") if not callable(other) else None
             if stored is not None and tuple(stored.dims) == tuple(data.dims):
-                return stored
+                return source.with_nan(stored, nan)
             shape = (data.n_samples, *data.dims)
-            return source.ArraySource(checks.check_view(other, shape, data.dtype), "view")
+            checked = checks.check_view(other, shape, data.dtype, nan=nan)
+            return source.with_nan(source.ArraySource(checked, "view"), nan)
 
         if callable(view):
             return lambda: given(checks.drawn_view(view, rng))
@@ -527,7 +568,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return n_classes if n_classes else max(1, min(8, n_samples // 2))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12."""
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12.
+
+        With ``missing="mask"`` NaN entries are left out: w solves the same equations over the
+        observed entries of each sample.
+        """
         check_is_fitted(self, "factors_")
         data = self._source(X, reset=False)
         H = kernels.khatri_rao(self.factors_)
@@ -538,11 +583,18 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return data.transformed(ready, projector)
         with threads.for_work((data.n_samples or 2**31) * projector.size):
             for block in ready.centred(data):
-                parts.append(block.reshape(len(block), -1) @ projector)
+                flat = block.reshape(len(block), -1)
+                if self.missing == "mask":
+                    parts.append(missing.encode(flat, projector, self.factors_, self.ridge_))
+                else:
+                    parts.append(flat @ projector)
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def inverse_transform(self, W: ArrayLike) -> Array:
-        """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1."""
+        """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
+
+        Of samples with missing values, ``inverse_transform(transform(X))`` has all entries.
+        """
         check_is_fitted(self, "factors_")
         W = checks.check_features(W, self.rank_, self.center_.dtype)
         flat = kernels.cp_to_flat(W, self.factors_)
@@ -561,7 +613,13 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for block in self._ready(0).centred(data):
             rows, flat = W[at : at + len(block)], block.reshape(len(block), -1)
             norm = float(kernels.row_norms_squared(flat).sum())
-            residual += kernels.residual_squared(norm, flat @ H, rows, HtH)
+            if np.isnan(norm):
+                left, norm = missing.residual(flat, rows, self.factors_)
+            else:
+                left = kernels.residual_squared(norm, flat @ H, rows, HtH)
+                if kernels.cancelled(left, norm, flat.dtype):
+                    left = kernels.residual_direct(flat, rows, self.factors_)
+            residual += left
             total += norm
             at += len(block)
         return 1.0 - residual / total if total > 0 else 0.0
@@ -601,5 +659,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

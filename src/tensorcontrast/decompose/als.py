@@ -126,7 +126,7 @@ class Views:
         return self
 
     def rows(self, index: NDArray[np.intp]) -> Views:
-        """Some of the samples; each has its part of what compression has lost."""
+        """Take some of the samples; each has its part of what compression has lost."""
         share = len(index) / self.n_samples
         V = None if self.V is None else self.V[index]
         return Views(self.X[index], V, share * self.norm_x, share * self.norm_v)
@@ -144,7 +144,25 @@ class Views:
         """Features of both views for fixed factors, and ‖X − WHᵀ‖² of the data's own view."""
         features, P = solve_features(self, factors, contrast, alpha, memory)
         HtH = kernels.gram(factors)
-        return features, kernels.residual_squared(self.norm_x, P, features.W, HtH)
+        residual = kernels.residual_squared(self.norm_x, P, features.W, HtH)
+        if kernels.cancelled(residual, self.norm_x, self.dtype):
+            residual = _direct(self.X, self.norm_x, features.W, factors)
+        return features, residual
+
+    def residual(self, misfit: float, features: Features, factors: list[Array]) -> float:
+        """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
+        value = self.norm_squared + misfit
+        if not kernels.cancelled(value, self.norm_squared, self.dtype):
+            return value
+        value = _direct(self.X, self.norm_x, features.W, factors)
+        if self.V is not None and features.V is not None:
+            value += _direct(self.V, self.norm_v, features.V, factors)
+        return value
+
+    def with_partners(self, partners: NDArray[np.intp]) -> Views:
+        """Return the same data, each sample with the view of its partner."""
+        assert self.V is not None
+        return Views(self.X, self.V[partners], self.norm_x, self.norm_v)
 
     def batches(
         self, size: int, rng: np.random.Generator
@@ -155,6 +173,12 @@ class Views:
             at = order[start : start + size]
             if len(at) > 1:
                 yield at, Views.of(self.X[at], None if self.V is None else self.V[at])
+
+
+def _direct(X: Array, norm: float, W: Array, factors: list[Array]) -> float:
+    """Squared residual of one view without cancellation, with what compression has lost of it."""
+    lost = max(norm - float(kernels.row_norms_squared(X).sum()), 0.0)
+    return kernels.residual_direct(X, W, factors) + lost
 
 
 @dataclass
@@ -223,7 +247,7 @@ def sweep(
         factors, _ = kernels.update_factors(blended.Q, blended.WtW, factors, alpha)
         misfit = _misfit(sums, factors)
         sums = blended
-    residual = max(views.norm_squared + misfit, 0.0)
+    residual = views.residual(misfit, features, factors)
     memory.W, memory.V = features.W, features.V
     reg = 0.5 * alpha * (features.norm_squared + sum(kernels.inner(U, U) for U in factors))
     terms = {

@@ -70,7 +70,7 @@ class ATD(CPEstimator):
         Iterations without contrast at the start.
     max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
         As in :class:`CPD`.
-    center, scale, compress, dtype, forgetting, checkpoint, every
+    center, scale, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -129,6 +129,8 @@ class ATD(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        missing: str = "error",
+        robust: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
         every: int = 10,
         random_state: int | np.random.RandomState | None = None,
@@ -155,6 +157,8 @@ class ATD(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.missing = missing
+        self.robust = robust
         self.checkpoint = checkpoint
         self.every = every
         self.random_state = random_state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.exceptions import ConvergenceWarning
 
+from tensorcontrast import checks
 from tensorcontrast.errors import NumericalError
 
 History = dict[str, list[float]]
@@ -143,11 +143,10 @@ class Monitor:
     def warn_if_unfinished(self) -> None:
         """Raise scikit-learn's ConvergenceWarning if the iterations ran out."""
         if self.tol > 0 and not (self.converged or self.stopped):
-            warnings.warn(
+            checks.warn(
                 f"{self.name} used all max_iter={self.max_iter} iterations before the objective "
                 f"settled to tol={self.tol:g}; raise max_iter or tol (history_ shows the course)",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 

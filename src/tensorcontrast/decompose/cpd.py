@@ -52,6 +52,13 @@ class CPD(CPEstimator):
         Default: that of X, float32 for anything but float64.
     forgetting : float, default=0.98
         ``partial_fit``: weight that old batches keep when a new one arrives.
+    missing : {"error", "mask"}, default="error"
+        What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
+        With "mask" these are left out of the objective, of mean and scale and of ``transform``;
+        samples are then fitted whole, without ``compress``.
+    robust : "huber" or None, default=None
+        With "huber", samples with an unusually large residual count less, in mean, scale and
+        factors, so that a few artefacts cannot shape the model.
     checkpoint : path, optional
         Write the state of the fit to this file every ``every`` iterations, in one piece or not at
         all; after a crash, ``fit(X, resume=True)`` with the same data and parameters goes on from
@@ -86,6 +93,11 @@ class CPD(CPEstimator):
         Centres of the pseudo classes, in features scaled to unit variance.
     ridge_ : (rank_,) array
         ``alpha`` in the scale of the normal form.
+    sample_weight_ : (n,) array or None
+        Weights of the fitted samples, with ``robust``.
+    degeneracy_ : float
+        Most negative congruence of two components: near −1 they cancel each other, which a
+        warning tells.
     reconstruction_error_ : float
         ‖X − X̂‖/‖X‖ of the centred data.
     history_ : dict of lists
@@ -125,6 +137,8 @@ class CPD(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        missing: str = "error",
+        robust: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
         every: int = 10,
         random_state: int | np.random.RandomState | None = None,
@@ -146,6 +160,8 @@ class CPD(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.missing = missing
+        self.robust = robust
         self.checkpoint = checkpoint
         self.every = every
         self.random_state = random_state

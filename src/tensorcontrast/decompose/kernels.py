@@ -41,6 +41,7 @@ __all__ = [
     "khatri_rao",
     "mttkrp",
     "normal_form",
+    "residual_direct",
     "residual_squared",
     "ridge_solve",
     "row_norms_squared",
@@ -225,6 +226,29 @@ def residual_squared(norm_squared: float, P: Array, W: Array, HtH: Array) -> flo
     G = _float64(W.T @ W)
     value = norm_squared - 2.0 * inner(P, W) + inner(G, _float64(HtH))
     return max(value, 0.0)
+
+
+#: Shares of ‖X‖², in units of the dtype's rounding, below which a difference of sums is noise.
+_CANCELLED = 2**12
+
+
+def cancelled(residual: float, norm_squared: float, dtype: Any) -> bool:
+    """Whether ‖X‖² − … leaves so little that rounding is a good part of it."""
+    return residual < _CANCELLED * float(np.finfo(np.dtype(dtype)).eps) * norm_squared
+
+
+def residual_direct(X: Array, W: Array, factors: Factors) -> float:
+    """``‖X − WHᵀ‖²`` from the differences themselves: right however good the fit is.
+
+    For where :func:`residual_squared` has :func:`cancelled`; it costs a product and memory for a
+    block of samples.
+    """
+    H, total = khatri_rao(factors), 0.0
+    step = max(1, 2**22 // max(X.shape[1], 1))
+    for start in range(0, len(X), step):
+        rest = X[start : start + step] - W[start : start + step] @ H.T
+        total += float(row_norms_squared(rest).sum())
+    return total
 
 
 def cp_to_flat(W: Array, factors: Factors) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from numbers import Integral, Real
@@ -14,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import als, checkpoint, kernels, tied
+from tensorcontrast.decompose import als, checkpoint, kernels, missing, tied
 from tensorcontrast.decompose._base import CPEstimator, Fit, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
 from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
@@ -96,7 +95,7 @@ class PLC(CPEstimator):
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
-    center, scale, compress, dtype, forgetting, checkpoint, every
+    center, scale, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -191,6 +190,8 @@ class PLC(CPEstimator):
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
+        missing: str = "error",
+        robust: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
         every: int = 10,
         random_state: int | np.random.RandomState | None = None,
@@ -229,6 +230,8 @@ class PLC(CPEstimator):
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
+        self.missing = missing
+        self.robust = robust
         self.checkpoint = checkpoint
         self.every = every
         self.random_state = random_state
@@ -420,7 +423,8 @@ class PLC(CPEstimator):
         base: PLCContrast,
         rng: np.random.Generator,
     ) -> Fit:
-        """Descend from the factors of a fit without contrast."""
+        """Descend from the factors of a fit without contrast, which fill what is missing."""
+        views = missing.completed(views, plain.factors, self.alpha)
         first = views() if callable(views) else views
         rows = tied.sampled(first.n_samples, base.seed)
         contrast = self._tied(base, first.n_samples).among(rows)
@@ -513,11 +517,9 @@ class PLC(CPEstimator):
         kept = plain if kept is None else kept
         kept.interrupted = stopped
         if beta == 0.0 and not kept.interrupted:
-            warnings.warn(
+            checks.warn(
                 f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
                 f"{self.epsilon:.0%} of the fit without contrast; beta_=0 is used",
-                TensorContrastWarning,
-                stacklevel=4,
             )
         kept.learned = {"beta_": beta}
         return kept
@@ -538,6 +540,7 @@ class PLC(CPEstimator):
             factors, _, _ = super()._stream_step(views, factors, als.no_contrast, memory, past, rng)
             factors = kernels.normal_form(factors, np.ones(self.rank_))[0]
         descent = self._tied(contrast, views.n_samples)
+        views = missing.completed_views(views, factors, self.alpha)
         factors, terms = descent.epoch(
             views,
             factors,
@@ -557,8 +560,7 @@ def _with_neighbours(
     """Give views in which some samples have the view of a neighbour."""
 
     def changed(pair: als.Views) -> als.Views:
-        assert pair.V is not None
-        return als.Views(pair.X, pair.V[near.partners(rng)], pair.norm_x, pair.norm_v)
+        return pair.with_partners(near.partners(rng))
 
     if callable(views):
         return lambda: changed(views())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import als, compress, kernels, scaling
+from tensorcontrast.decompose import als, compress, kernels, missing, scaling
 from tensorcontrast.decompose.source import (
     ArraySource,
     MappedSource,
     Source,
     SpreadSource,
+    allows_nan,
     is_spread,
+    with_nan,
 )
 from tensorcontrast.decompose.views import TensorNoise, by_strips
 from tensorcontrast.errors import InvalidInputError
@@ -36,6 +38,8 @@ class Preparation:
     spread: float
     #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
     bases: list[Array] | None = None
+    #: √ω of each sample where weights hold artefacts down (n,).
+    root: Array | None = None
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -61,12 +65,23 @@ class Preparation:
                 f"{source.name} gave {at} samples where {len(out)} are needed: it must hold the "
                 "same samples each time it is read, and the view those of X"
             )
+        if self.bases is not None and np.isnan(norm):
+            raise InvalidInputError(
+                f"{source.name} holds NaN where X has none; pass compress=None, so that these "
+                "entries can be left out"
+            )
         return out, norm
 
     def centred(self, source: Source) -> Iterator[Array]:
         """Blocks of a source, centred and scaled, in memory of their own."""
+        at = 0
         for raw in source.blocks():
-            yield self.centred_block(raw)
+            block = self.centred_block(raw)
+            if self.root is not None:
+                root = self.root[at : at + len(block)].astype(block.dtype)
+                block[: len(root)] *= root.reshape(-1, *([1] * (block.ndim - 1)))
+            at += len(block)
+            yield block
 
     def centred_block(self, raw: Array) -> Array:
         """Return one block, centred and scaled, in memory of its own."""
@@ -83,16 +98,42 @@ class Preparation:
         if is_spread(source):
             return cast("als.Views | Callable[[], als.Views]", source.views(self, view))
         X, norm = self.rows(source)
+        gaps = missing.open_gaps(X, norm)
 
         def pair(other: Source) -> als.Views:
-            V, norm_v = self.rows(other)
-            return als.Views(X, V, norm, norm_v)
+            return missing.pair(X, gaps, norm, *self.rows(other))
 
         if view is None:
-            return als.Views(X, None, norm, 0.0)
+            return missing.pair(X, gaps, norm)
         if callable(view):
             return lambda: pair(view())
         return pair(view)
+
+    def compressed(
+        self, source: Source, grams: Sequence[Array], wanted: Any, rank: int
+    ) -> Preparation:
+        """Return the same with bases, where they pay, from the Gram matrix of each mode."""
+        found = [compress.spectrum(G) for G in grams]
+        ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
+        if ranks is None or ranks == tuple(source.dims):
+            return self
+        bases = [
+            vectors[:, :j].astype(source.dtype)
+            for (_, vectors), j in zip(found, ranks, strict=True)
+        ]
+        if len(bases) > 1:  # one mode alone is at its best already
+            if is_spread(source):
+                refined = source.summed(partial(_refined, self, bases))
+            else:
+                refined = [np.zeros_like(G) for G in grams]
+                for block in self.centred(source):
+                    for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
+                        G += part
+            bases = [
+                compress.spectrum(G)[1][:, :j].astype(source.dtype)
+                for G, j in zip(refined, ranks, strict=True)
+            ]
+        return replace(self, bases=bases)
 
     def augmented(
         self,
@@ -106,7 +147,9 @@ class Preparation:
         """
         if augment is not None and isinstance(source, ArraySource):
             made = augment(checks.read_only(source.X), rng)
-            return ArraySource(checks.check_view(made, source.X.shape, source.dtype), "view")
+            nan = allows_nan(source)
+            checked = checks.check_view(made, source.X.shape, source.dtype, nan=nan)
+            return with_nan(ArraySource(checked, "view"), nan)
         seed = int(rng.integers(2**31))
         if augment is not None:
             change = partial(by_strips, augment=augment, seed=seed, n_samples=self.n_samples)
@@ -121,6 +164,11 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
     ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
     compressed is measured directly, in the way that costs least.
     """
+    if allows_nan(source) and missing.any_missing(source):
+        missing.warn_if_compressed(wanted)
+        n, mean, size = missing.learn(source, center=center)
+        spread = size / float(np.sqrt(mean.size))
+        return Preparation(n, mean, size if scale else 1.0, spread)
     if isinstance(source, ArraySource):
         shape = source.X.shape
         if not compress.may_compress(wanted, shape, rank):
@@ -138,26 +186,7 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
     scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
     spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
     plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
-    found = [compress.spectrum(G) for G in grams]
-    ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
-    if ranks is None or ranks == tuple(source.dims):
-        return plain
-    bases = [
-        vectors[:, :j].astype(source.dtype) for (_, vectors), j in zip(found, ranks, strict=True)
-    ]
-    if len(bases) > 1:  # one mode alone is at its best already
-        if is_spread(source):
-            refined = source.summed(partial(_refined, plain, bases))
-        else:
-            refined = [np.zeros_like(G) for G in grams]
-            for block in plain.centred(source):
-                for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
-                    G += part
-        bases = [
-            compress.spectrum(G)[1][:, :j].astype(source.dtype)
-            for G, j in zip(refined, ranks, strict=True)
-        ]
-    return Preparation(moments.n, plain.center, size, spread, bases)
+    return plain.compressed(source, grams, wanted, rank)
 
 
 def gather(source: Source) -> compress.Moments:

@@ -139,6 +139,7 @@ class MappedSource:
 
     def __init__(self, source: Source, function: Callable[[Array, int], Any]) -> None:
         self.source, self.function, self.name = source, function, "view"
+        self.missing = allows_nan(source)
         self.dims, self.dtype = source.dims, source.dtype
 
     @property
@@ -251,10 +252,22 @@ def working_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     return np.dtype(np.float64 if kind == np.float64 else np.float32)
 
 
+def allows_nan(source: Any) -> bool:
+    """Whether NaN in a source are missing values rather than mistakes."""
+    return bool(getattr(source, "missing", False))
+
+
+def with_nan(source: Any, allowed: bool) -> Any:
+    """Let a source give NaN as missing values, where that is allowed; returns the source."""
+    if allowed:
+        source.missing = True
+    return source
+
+
 def checked_block(block: Array, source: Source, start: int) -> Array:
     """Return the block in the source's dtype; raise where it holds what cannot be fitted."""
     block = np.ascontiguousarray(block, dtype=source.dtype)
-    checks.check_finite(block, source.name, first=start)
+    checks.check_finite(block, source.name, first=start, nan=allows_nan(source))
     checks.check_range(block, source.name)
     return block
 
