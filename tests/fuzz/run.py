@@ -98,7 +98,10 @@ def main(arguments=None) -> int:
     sys.path.insert(0, str(HERE))
     from targets import TARGETS
 
-    names = options.only.split(",") if options.only else list(TARGETS)
+    names = options.only.split(",") if options.only else [n for n in TARGETS if n != "planted"]
+    unknown = sorted(set(names) - set(TARGETS))
+    if unknown:
+        sys.exit(f"no format {', '.join(unknown)}; there are {', '.join(TARGETS)}")
     each = -(-options.count // len(names))
     began = time.monotonic()
     findings, rows = [], {}

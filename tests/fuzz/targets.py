@@ -1,15 +1,19 @@
 """What is read: for each format whole little files, forgeries, and the reader."""
 
+import os
 import random
+import warnings
 from dataclasses import dataclass
 
 import forge_arrays as arrays
 import forge_models as models
 import forge_signals as signals
 import forge_tables as tables
+import numpy as np
 from mutate import Seed, damage
 
 from tensorcontrast import Recordings, load_model
+from tensorcontrast.errors import TensorContrastError
 
 
 @dataclass(frozen=True)
@@ -49,3 +53,35 @@ TARGETS = {
         Target("model", models.model_seeds, models.forge_model, checksummed=True, model=True),
     )
 }
+
+
+class Planted(Target):
+    """Faults that the fuzzer must find; only read when asked for."""
+
+    faults = ("memory", "hang", "error", "warning", "crash", "invalid", "nameless")
+
+    def case(self, rng, seeds):
+        fault = Seed({"fault": rng.choice(self.faults).encode()}, "fault")
+        return seeds[0], fault, True
+
+    def read(self, path):
+        fault = path.read_text()
+        if fault == "memory":
+            np.ones(200_000_000)
+        while fault == "hang":
+            pass
+        if fault == "error":
+            raise ValueError("planted")
+        if fault == "warning":
+            warnings.warn("planted", DeprecationWarning, stacklevel=1)
+        if fault == "crash":
+            os.abort()
+        if fault == "nameless":
+            raise TensorContrastError("planted")
+        rec = arrays.recordings()
+        if fault == "invalid":
+            rec.X[0, 0, 0] = np.nan
+        return rec
+
+
+TARGETS["planted"] = Planted("planted", lambda: [Seed({"fault": b"none"}, "fault")], None)

@@ -14,17 +14,25 @@ FILES = 20_000
 FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "numpy", "model"}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
-def test_no_mutated_file_gets_past_the_readers(tmp_path):
-    out = tmp_path / "numbers.json"
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
+
+
+def run(folder, *options):
+    """Exit code, what was printed, and the numbers of a run."""
+    out = folder / "numbers.json"
     script = Path(__file__).with_name("run.py")
     done = subprocess.run(
-        [sys.executable, str(script), "--count", str(FILES), "--jobs", "2", "--json", str(out)],
+        [sys.executable, str(script), "--jobs", "2", "--json", str(out), *options],
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
-    numbers = json.loads(out.read_text())
+    printed = f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    return done.returncode, printed, json.loads(out.read_text()) if out.exists() else {}
+
+
+def test_no_mutated_file_gets_past_the_readers(tmp_path):
+    code, printed, numbers = run(tmp_path, "--count", str(FILES))
+    assert code == 0, printed
     assert numbers["findings"] == []
     assert numbers["total"] >= FILES
     assert set(numbers["formats"]) == FORMATS
@@ -34,3 +42,15 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
         assert row["accepted"] > 50 and row["refused"] > 500, f"{name}: too easy or too hard"
         assert row["slowest"] < 5.0, name
         assert row["grown"] < 1 << 30, name
+
+
+def test_the_fuzzer_finds_what_is_planted(tmp_path):
+    code, printed, numbers = run(
+        tmp_path, "--only", "planted", "--count", "8", "--seconds", "1", "--seed", "27"
+    )
+    assert code == 1
+    kinds = {trouble.split(":")[0] for _, _, trouble in numbers["findings"]}
+    assert kinds == {
+        "memory", "hang", "ValueError", "foreign warning", "crash", "Broken", "nameless error"
+    }, printed  # fmt: skip
+    assert len(numbers["findings"]) == 8
