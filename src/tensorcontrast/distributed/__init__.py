@@ -5,4 +5,7 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from tensorcontrast.distributed.conversion import convert
+from tensorcontrast.distributed.store import StoredRecordings, is_store, open_store
+
+__all__ = ["StoredRecordings", "convert", "is_store", "open_store"]

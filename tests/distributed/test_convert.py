@@ -1,0 +1,214 @@
+"""Stores: converted from folders, in parallel, stopped and resumed, and opened lazily."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorcontrast import Recordings
+from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.distributed import convert, is_store, open_store, parts
+from tensorcontrast.errors import DataNotFoundError, FileError, ForeignFileError, NewerFileError
+
+zarr = pytest.importorskip("zarr")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three npz files of different lengths, two with labels of different classes."""
+    source = tmp_path / "source"
+    (source / "b").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, n, classes in (("a", 5, ("sit", "walk")), ("b/c", 7, ("run", "sit")), ("d", 3, None)):
+        X = rng.standard_normal((n, 3, 20)).astype(np.float32)
+        y = None if classes is None else np.arange(n) % 2
+        rec = Recordings(X, y, fs=50.0, channels=("x", "y", "z"), classes=classes, units="g")
+        rec.save(source / f"{name}.npz")
+    return source
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "BATCH_BYTES", 1)  # a part a file
+
+
+def tree(store: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(store)): path.read_bytes()
+        for path in sorted(store.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_store_holds_what_the_files_hold(folder: Path, tmp_path: Path) -> None:
+    steps: list[tuple[int, int, str]] = []
+    target = convert(
+        folder,
+        tmp_path / "s.zarr",
+        chunk_bytes=4 * 3 * 20 * 4,
+        progress=lambda *step: steps.append(step),
+    )
+    rec = open_store(target)
+    files = [Recordings.load(folder / name) for name in ("a.npz", "b/c.npz", "d.npz")]
+    np.testing.assert_array_equal(rec.X.compute(), np.concatenate([p.X for p in files]))
+    assert rec.X.chunks[0] == (4, 4, 4, 3)
+    assert (rec.fs, rec.channels, rec.units) == (50.0, ("x", "y", "z"), "g")
+    assert rec.classes == ("run", "sit", "walk")
+    assert rec.y is not None
+    names = [rec.classes[label] if label >= 0 else "" for label in rec.y]
+    assert names == ["sit", "walk"] * 2 + ["sit"] + ["run", "sit"] * 3 + ["run"] + [""] * 3
+    assert rec.columns["recording"].tolist() == ["a.npz"] * 5 + ["b/c.npz"] * 7 + ["d.npz"] * 3
+    assert rec.groups is not None
+    assert rec.groups.tolist() == ["a"] * 5 + ["c"] * 7 + ["d"] * 3
+    assert len(rec) == 15
+    assert steps[0] == (0, 3, "reading")
+    assert steps[-1] == (4, 4, "writing")
+    assert is_store(target)
+    assert not (target / "parts").exists()
+
+
+@pytest.mark.parametrize("stop_at", [("reading", 1), ("reading", 3), ("writing", 2)])
+def test_stopped_and_run_again_gives_the_same_store(
+    folder: Path, tmp_path: Path, stop_at: tuple[str, int]
+) -> None:
+    size = 4 * 3 * 20 * 4
+    whole = convert(folder, tmp_path / "whole.zarr", chunk_bytes=size)
+
+    def stop(done: int, total: int, text: str) -> None:
+        if (text, done) == stop_at:
+            raise KeyboardInterrupt
+
+    target = tmp_path / "stopped.zarr"
+    with pytest.raises(KeyboardInterrupt):
+        convert(folder, target, chunk_bytes=size, progress=stop)
+    with pytest.raises(FileError, match="again"):
+        open_store(target)
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*") if path.is_file()}
+    done = []
+    convert(folder, target, chunk_bytes=size, progress=lambda *step: done.append(step))
+    assert tree(target) == tree(whole)
+    assert done[0][0] == (1 if stop_at == ("reading", 1) else 3)  # what was read is not read again
+    kept = [path for path in before if path.exists() and "c" in path.parts[-4:]]
+    assert all(path.stat().st_mtime_ns == before[path] for path in kept)
+
+
+def test_killed_in_the_middle_and_run_again(folder: Path, tmp_path: Path) -> None:
+    target, whole = tmp_path / "killed.zarr", convert(folder, tmp_path / "whole.zarr")
+    code = (
+        "import sys, time\n"
+        "from tensorcontrast.distributed import convert\n"
+        "from tensorcontrast.distributed import parts\n"
+        "parts.BATCH_BYTES = 1\n"
+        "convert(sys.argv[1], sys.argv[2], progress=lambda d, t, w: (print(d, flush=True), "
+        "time.sleep(60 if d == 2 else 0)))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(folder), str(target)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "2":
+        assert process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert len(list((target / "parts").glob("*.npz"))) == 2
+    convert(folder, target)
+    assert tree(target) == tree(whole)
+
+
+def test_processes_give_the_same_store(folder: Path, tmp_path: Path) -> None:
+    one = convert(folder, tmp_path / "one.zarr", chunk_bytes=2000)
+    two = convert(folder, tmp_path / "two.zarr", chunk_bytes=2000, workers=2)
+    assert tree(one) == tree(two)
+
+
+def test_a_changed_file_is_read_again(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "s.zarr"
+
+    def stop(done: int, total: int, text: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(folder, target, progress=stop)
+    rec = Recordings.load(folder / "a.npz")
+    time.sleep(0.01)
+    rec._with(X=rec.X + 1).save(folder / "a.npz")
+    convert(folder, target)
+    np.testing.assert_array_equal(open_store(target).X[:5].compute(), rec.X + 1)
+
+
+def test_files_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
+    Recordings(np.zeros((2, 3, 21), dtype=np.float32), fs=50.0, channels=("x", "y", "z")).save(
+        folder / "z.npz"
+    )
+    with pytest.raises(FileError, match=r"z\.npz: points of a window is 21, but 20"):
+        convert(folder, tmp_path / "s.zarr")
+
+
+def test_windows_with_gaps(folder: Path, tmp_path: Path) -> None:
+    rec = Recordings.load(folder / "d.npz")
+    X = rec.X.copy()
+    X[1, 0, 3] = np.nan
+    Recordings(X, fs=50.0, channels=rec.channels, units="g", allow_nan=True).save(folder / "d.npz")
+    with pytest.raises((FileError, ValueError), match="NaN"):
+        convert(folder, tmp_path / "s.zarr")
+    stored = open_store(convert(folder, tmp_path / "t.zarr", drop_nan=True))
+    assert len(stored) == 14
+    assert np.isfinite(stored.X.compute()).all()
+
+
+def test_wrong_places(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataNotFoundError, match="no such"):
+        convert(tmp_path / "nothing", tmp_path / "s.zarr")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataNotFoundError, match=r"\.edf"):
+        convert(tmp_path / "empty", tmp_path / "s.zarr")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(FileError, match="not overwritten"):
+        convert(folder, tmp_path / "there")
+    with pytest.raises(FileError, match="does not exist"):
+        convert(folder, tmp_path / "no" / "s.zarr")
+    with pytest.raises(DataNotFoundError, match="no such store"):
+        open_store(tmp_path / "none.zarr")
+    with pytest.raises(ForeignFileError, match="not a Zarr store"):
+        open_store(tmp_path / "empty")
+
+
+def test_other_stores(tmp_path: Path) -> None:
+    X = np.ones((4, 2, 8), dtype=np.float32)
+    array = zarr.create_array(str(tmp_path / "plain.zarr"), data=X, chunks=(2, 2, 8))
+    assert array.shape == X.shape
+    rec = open_store(tmp_path / "plain.zarr")
+    assert (rec.fs, rec.channels, rec.X.chunks[0]) == (None, None, (2, 2))
+    group = zarr.open_group(str(tmp_path / "new.zarr"), mode="w")
+    group.create_array("X", data=X)
+    group.attrs["tensorcontrast"] = {"format": 99}
+    with pytest.raises(NewerFileError, match="newer"):
+        open_store(tmp_path / "new.zarr")
+    group.attrs["tensorcontrast"] = {"format": 1, "fs": 1.0}
+    with pytest.raises(FileError, match="does not fit"):
+        open_store(tmp_path / "new.zarr")
+
+
+def test_a_fit_takes_a_store(tmp_path: Path) -> None:
+    from tensorcontrast import CPD, ContrastiveFeatures
+
+    rec = make_synthetic(n_samples=60, n_classes=3, random_state=0)
+    (tmp_path / "in").mkdir()
+    rec.save(tmp_path / "in" / "a.npz")
+    stored = open_store(convert(tmp_path / "in", tmp_path / "s.zarr", chunk_bytes=20_000))
+    assert stored.X.numblocks[0] > 2
+    there = ContrastiveFeatures(decompose=CPD(rank=3, tol=1e-3), random_state=0).fit(stored)
+    here = ContrastiveFeatures(decompose=CPD(rank=3, tol=1e-3), random_state=0).fit(rec)
+    assert (there.fs_, there.channels_) == (here.fs_, here.channels_)
+    features = there.transform(stored)
+    assert hasattr(features, "dask")
+    np.testing.assert_allclose(features.compute(), here.transform(rec), atol=1e-4)
