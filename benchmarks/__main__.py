@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import decompose, signals
+from benchmarks import decompose, memory, scale, signals
 from benchmarks.common import show, write
 
 SUITES = {
     "decompose": ("Decomposition", decompose.rows),
     "signals": ("Signals to tensors", signals.rows),
+    "scale": ("Compression, peers and growth", scale.rows),
+    "memory": ("Peak memory", memory.rows),
 }
 
 

@@ -153,7 +153,7 @@ def test_automatic_frames_are_moderate(n_times, fs):
 )
 def test_any_shape(n, c, t, fs, representation, dtype):
     X = (10 * signals(n, c, t)).astype(dtype)
-    transformer = SpectrogramTensor(fs=fs, representation=representation).fit(X)
+    transformer = SpectrogramTensor(fs=fs, representation=representation, mean_row=False).fit(X)
     found = transformer.transform(X)
     assert found.shape == (n, *transformer.output_shape_)
     assert found.dtype == np.float32
@@ -475,3 +475,28 @@ def test_gravity_shows_in_the_mean_row_of_real_recordings():
     laying = next(i for i, name in enumerate(names) if name.startswith("lay"))
     assert np.median(gravity[y != laying]) > 0.9
     assert np.median(np.abs(gravity[y == laying])) < 0.7
+
+
+@pytest.mark.parametrize("representation", REPRESENTATIONS)
+def test_the_mean_row_is_there_where_levels_differ(representation):
+    X = signals(3000, 2, 64)
+    X = X - X.mean(axis=2, keepdims=True)
+    level = np.random.default_rng(0).normal(size=(3000, 1)) * X.std()
+    flat = SpectrogramTensor(representation=representation).fit(X)
+    assert flat.mean_row_ is False
+    X[:, 1] += 2 * level
+    carried = SpectrogramTensor(representation=representation).fit(X)
+    assert carried.mean_row_ is (representation != "complex")  # which has signed rows anyway
+    assert carried.output_shape_[1] == flat.output_shape_[1] + carried.mean_row_
+    without = SpectrogramTensor(representation=representation, mean_row=False).fit(X)
+    assert without.mean_row_ is False
+    wanted = SpectrogramTensor(representation=representation, mean_row=carried.mean_row_)
+    np.testing.assert_array_equal(wanted.fit_transform(X), carried.transform(X))
+
+
+@pytest.mark.parametrize("n", [1, 2, 1023, 1025])
+def test_few_windows_and_constant_ones_choose_without_a_warning(n):
+    X = signals(n, 2, 32)
+    assert isinstance(SpectrogramTensor().fit(X).mean_row_, bool)
+    X[:, 0] = 1.0
+    assert SpectrogramTensor().fit(X[:, :1]).mean_row_ is False

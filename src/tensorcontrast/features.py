@@ -154,7 +154,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
         # A mapped file is not read as a whole: every block is checked when its turn comes.
         part = spread or isinstance(signals, np.memmap)
-        tensorize.fit(np.asarray(signals[:1]) if part else signals)
+        few = signals[:: -(-len(signals) // LEVEL_WINDOWS)]
+        tensorize.fit(np.asarray(few) if part else signals)
         tensors = _tensors(signals, tensorize)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES

@@ -101,7 +101,11 @@ def fit(
         ),
     ] = None,
     mean_row: Annotated[
-        bool | None, _option("--mean-row", help="Keep the signed mean of each frame (gravity).")
+        bool | None,
+        _option(
+            "--mean-row/--no-mean-row",
+            help="Keep the signed mean of each frame (gravity); default: where levels differ.",
+        ),
     ] = None,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     force: Force = False,

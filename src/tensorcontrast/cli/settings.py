@@ -46,7 +46,7 @@ class TensorSettings(_Section):
     hop: Annotated[int, Field(ge=1)] | None = None
     window: str = "hann"
     representation: Representation = "sqrt-magnitude"
-    mean_row: bool = False
+    mean_row: bool | Literal["auto"] = "auto"
     norm: Literal["backward", "ortho"] = "backward"
     floor: Annotated[float, Field(gt=0)] = 1e-3
     dtype: Literal["float32", "float64"] = "float32"

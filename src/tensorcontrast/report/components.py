@@ -87,7 +87,7 @@ def describe_components(
         labels = tuple(str(classes[c]) if classes is not None else f"class {c}" for c in present)
         eta = _separation(W[target >= 0], target[target >= 0])
         order = np.argsort(-eta, kind="stable")
-    mean_row = bool(getattr(spectrogram, "mean_row", False))
+    mean_row = bool(getattr(spectrogram, "mean_row_", False))
     found = []
     for r in order[:n_components]:
         parts = Component(

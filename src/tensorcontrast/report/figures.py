@@ -83,7 +83,7 @@ def plot_components(
     names = [figure_text(name, 14) for name in channel_rows(model)]
     frequency_unit, time_unit = units(model)
     rows = np.arange(len(spectrogram.frequencies_))
-    if getattr(spectrogram, "mean_row", False):
+    if getattr(spectrogram, "mean_row_", False):
         rows = rows[:-1]  # the mean has no frequency of its own
     crowded = len(names) > 12
     for row, r in enumerate(order):

@@ -1,0 +1,348 @@
+"""Compression, peers and growth: what a fit costs, with the error and accuracy beside each time."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA, IncrementalPCA
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.common import Row, best_times
+from benchmarks.decompose import RANK, plc_iteration, tensor
+from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, augment
+from tensorcontrast.datasets import load_har, make_synthetic
+from tensorcontrast.decompose import als, tied
+from tensorcontrast.decompose.contrast import PLCContrast
+from tensorcontrast.decompose.graph import cluster
+from tensorcontrast.evaluate.protocol import (
+    Split,
+    atd_har_split,
+    label_budget,
+    linear_probe,
+    subject_split,
+)
+
+ITERATIONS, SEEDS = 50, 4
+
+
+def har() -> tuple[Recordings, Callable[..., Split]]:
+    """HAR with the split of the ATD authors where it is at hand, else recordings of its size."""
+    if os.environ.get("TENSORCONTRAST_DATA"):
+        return load_har(download=False), atd_har_split
+    made = make_synthetic(
+        10_299, 9, 128, n_classes=6, n_subjects=30, fs=50.0, noise=1.0, random_state=0
+    )
+    return made, subject_split
+
+
+def accuracy(
+    transform: Callable[[np.ndarray], np.ndarray], T: np.ndarray, y: np.ndarray, split: Split
+) -> tuple[float, float]:
+    """Accuracy of the probe with 60 labels and with all."""
+    train, test = transform(T[split.train]), transform(T[split.test])
+    few = []
+    for draw in range(4):
+        at = label_budget(y[split.train], 60, seed=draw)
+        few.append(linear_probe(train[at], y[split.train][at], test, y[split.test]).accuracy)
+    return float(np.mean(few)), linear_probe(train, y[split.train], test, y[split.test]).accuracy
+
+
+def _fit(T: np.ndarray, wanted: Any, seed: int) -> tuple[Any, float]:
+    model = CPD(RANK, compress=wanted, max_iter=ITERATIONS, tol=0, random_state=seed)
+    begin = time.perf_counter()
+    model.fit(T)
+    return model, time.perf_counter() - begin
+
+
+def compressed_fit(name: str, T: np.ndarray, y: np.ndarray, splits: list[Split]) -> list[Row]:
+    """Fits of 50 iterations with and without compression, passes included."""
+    found: dict[Any, list[tuple[float, float, float, float]]] = {"auto": [], None: []}
+    core: tuple[int, ...] = ()
+    for seed, split in enumerate(splits):
+        for wanted, results in found.items():
+            fitted = T[split.unlabelled]
+            model, seconds = _fit(fitted, wanted, seed)
+            if seed == 0:  # the first fit touches new memory
+                seconds = min(seconds, _fit(fitted, wanted, seed)[1])
+            results.append(
+                (seconds, model.reconstruction_error_, *accuracy(model.transform, T, y, split))
+            )
+            core = model.core_dims_ if wanted else core
+    small, whole = (np.array(found[key]) for key in ("auto", None))
+    gain = whole[:, 0].min() / small[:, 0].min()
+    error = small[:, 1].mean() / whole[:, 1].mean() - 1
+    few, full = (small - whole)[:, 2:].mean(axis=0)
+    shape = "×".join(map(str, (len(splits[0].unlabelled), *T.shape[1:])))
+    label = f"{name}, {shape}, core {'×'.join(map(str, core))}, {ITERATIONS} iterations"
+    kept = f"{whole[:, 2].mean():.3f} and {whole[:, 3].mean():.3f} without"
+    return [
+        Row(f"CPD fit without / with compression, {label}", gain, at_least=5),
+        Row(
+            f"reconstruction error with compression (without: {whole[:, 1].mean():.4f})",
+            error,
+            "relative",
+            at_most=0.01,
+        ),
+        Row(f"probe with compression, 60 labels ({kept})", few, "accuracy", at_least=-0.005),
+        Row("probe with compression, all labels", full, "accuracy", at_least=-0.005),
+        Row("CPD fit with compression", small[:, 0].min(), "s"),
+    ]
+
+
+def compression() -> list[Row]:
+    """HAR as 18×33×33, and recordings of the size of Sleep-EDF's as 14×129×86."""
+    rec, make_split = har()
+    assert rec.y is not None
+    T = SpectrogramTensor.paper("har").fit_transform(rec.X)
+    splits = [make_split(rec, seed=seed) for seed in range(SEEDS)]
+    found = compressed_fit("HAR", T, rec.y, splits)
+    del T
+    sleep = make_synthetic(
+        1500, 7, 3000, n_classes=5, n_subjects=20, noise=1.0, fs=100.0, random_state=0
+    )
+    assert sleep.y is not None
+    T = SpectrogramTensor.paper("sleep-edf").fit_transform(sleep.X)
+    splits = [subject_split(sleep, seed=seed) for seed in range(SEEDS)]
+    return found + compressed_fit("synthetic signals as Sleep-EDF's", T, sleep.y, splits)
+
+
+def against_tensorly(n: int = 1500) -> list[Row]:
+    """Measure a whole fit against ``parafac`` from the same start, a share of it an iteration."""
+    import tensorly
+    from tensorly.decomposition import parafac
+
+    rec, _ = har()
+    T = SpectrogramTensor.paper("har").fit_transform(rec.X[:: max(1, len(rec) // n)][:n])
+    X = T - T.mean(axis=0)
+    X /= np.sqrt((X.reshape(n, -1) ** 2).sum(axis=1).mean())
+    rng = np.random.default_rng(1)
+    start = [rng.standard_normal((d, RANK)).astype(np.float32) for d in X.shape[1:]]
+    start = [U / np.linalg.norm(U, axis=0) for U in start]
+    options: dict[str, Any] = {"alpha": 0.0, "center": False, "scale": False, "tol": 0}
+    options |= {"init": start, "max_iter": ITERATIONS}
+    errors, seconds = {}, {}
+    for backend in ("numpy", "pytorch"):
+        tensorly.set_backend(backend)
+        try:
+            W = np.ones((n, RANK), dtype=np.float32)
+            model = tensorly.cp_tensor.CPTensor((None, [tensorly.tensor(U) for U in [W, *start]]))
+            begin = time.perf_counter()
+            _, path = parafac(
+                tensorly.tensor(X),
+                RANK,
+                n_iter_max=ITERATIONS,
+                init=model,
+                tol=0,
+                return_errors=True,
+            )
+            seconds[backend] = (time.perf_counter() - begin) / ITERATIONS
+            errors[backend] = float(path[-1])
+        finally:
+            tensorly.set_backend("numpy")
+    for wanted in ("auto", None):
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            fitted = CPD(RANK, compress=wanted, **options).fit(X)
+            times.append((time.perf_counter() - begin) / ITERATIONS)
+        key = "compressed" if wanted else "whole"
+        seconds[key], errors[key] = min(times), fitted.reconstruction_error_
+    name = f"{n}×18×33×33, rank {RANK}, a fit of {ITERATIONS}"
+    return [
+        Row(
+            f"TensorLy parafac (NumPy) / CPD, an iteration, {name}",
+            seconds["numpy"] / seconds["compressed"],
+            at_least=100,
+        ),
+        Row(
+            "TensorLy parafac (PyTorch) / CPD, an iteration",
+            seconds["pytorch"] / seconds["compressed"],
+            at_least=20,
+        ),
+        Row(
+            "TensorLy parafac (NumPy) / CPD without compression, an iteration",
+            seconds["numpy"] / seconds["whole"],
+        ),
+        Row(
+            f"error of CPD after {ITERATIONS} iterations (TensorLy: {errors['numpy']:.4f})",
+            errors["compressed"] / errors["numpy"] - 1,
+            "relative",
+            at_most=0.01,
+        ),
+        Row(
+            "error of CPD without compression",
+            abs(errors["whole"] / errors["numpy"] - 1),
+            "relative",
+            at_most=2e-3,
+        ),
+    ]
+
+
+def peers() -> list[Row]:
+    """Measure what users would take instead, to as many features, on HAR as the default tensor."""
+    from tensorcontrast.evaluate.peers import MiniRocketFeatures
+    from tensorcontrast.neural import SimCLR
+
+    rec, make_split = har()
+    assert rec.y is not None
+    spectrogram = SpectrogramTensor(rec.fs).fit(rec.X)
+    T = spectrogram.transform(rec.X)
+    split = make_split(rec, seed=0)
+    X, y = T[split.unlabelled], rec.y
+    signals = rec.X[split.unlabelled]
+    view = spectrogram.transform(
+        augment.gentle(n_times=rec.n_times)(signals, np.random.default_rng(0))
+    )
+
+    def flat(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda A: model.transform(A.reshape(len(A), -1))
+
+    flat_X = X.reshape(len(X), -1)
+    makers: dict[str, Callable[[], Callable[[np.ndarray], np.ndarray]]] = {
+        "PLC": lambda: PLC(RANK, random_state=0).fit(X, view=view).transform,
+        "CPD": lambda: CPD(RANK, random_state=0).fit(X).transform,
+        "PCA": lambda: flat(PCA(RANK, svd_solver="randomized", random_state=0).fit(flat_X)),
+        "IncrementalPCA": lambda: flat(IncrementalPCA(RANK, batch_size=512).fit(flat_X)),
+    }
+    seconds, scores = {}, {}
+    for name, make in makers.items():
+        begin = time.perf_counter()
+        transform = make()
+        seconds[name] = time.perf_counter() - begin
+        scores[name] = accuracy(transform, T, y, split)
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        neural = SimCLR(max_iter=1, random_state=0).fit(X, view=view)
+    seconds["SimCLR, an epoch"] = time.perf_counter() - begin
+    scores["SimCLR, an epoch"] = accuracy(neural.transform, T, y, split)
+    rocket = MiniRocketFeatures(random_state=0).fit(signals[:500])
+    rocket.transform(signals[:50])  # its kernels are compiled at the first call
+    begin = time.perf_counter()
+    wide = rocket.transform(signals)
+    seconds["MiniRocket, transform"] = time.perf_counter() - begin
+    model = PLC(RANK, n_epochs=1, max_iter=3, tol=1.0, random_state=0).fit(X, view=view)
+
+    def features() -> np.ndarray:
+        return np.asarray(model.transform(spectrogram.transform(signals)))
+
+    features()
+    begin = time.perf_counter()
+    features()
+    seconds["PLC, transform"] = time.perf_counter() - begin
+
+    def told(name: str) -> str:
+        few, full = scores[name]
+        return f"{name} ({few:.3f} with 60 labels, {full:.3f} with all)"
+
+    return [
+        Row(
+            f"{told('PLC')}, whole fit / {told('CPD')}", seconds["PLC"] / seconds["CPD"], at_most=10
+        ),
+        Row(
+            f"one epoch of {told('SimCLR, an epoch')} / PLC, whole fit",
+            seconds["SimCLR, an epoch"] / seconds["PLC"],
+            at_least=1,
+        ),
+        Row(f"PLC, whole fit / {told('PCA')}", seconds["PLC"] / seconds["PCA"]),
+        Row(
+            f"PLC, whole fit / {told('IncrementalPCA')}",
+            seconds["PLC"] / seconds["IncrementalPCA"],
+        ),
+        Row(
+            f"MiniRocket / PLC: from signals to features ({wide.shape[1]:,} and {RANK})",
+            seconds["MiniRocket, transform"] / seconds["PLC, transform"],
+            at_least=2,
+        ),
+        Row("PLC, whole fit", seconds["PLC"], "s"),
+    ]
+
+
+def growth() -> list[Row]:
+    """Time of a PLC iteration over rank and over tensor size, and the share of the clustering."""
+    found = []
+    base = plc_iteration(7352, (9, 33, 18))["iteration"]
+    larger = plc_iteration(7352, (18, 33, 36))["iteration"]
+    found.append(
+        Row("PLC iteration, tensors of 4 times the size", larger / base, at_least=2, at_most=4.6)
+    )
+    small, wide = (_als_seconds(rank) for rank in (16, 64))
+    found.append(Row("CPD iteration, rank 64 / rank 16", wide / small, at_most=4.6))
+    return found + clustering()
+
+
+def _als_seconds(rank: int) -> float:
+    X = tensor(7352, (9, 33, 18))
+    rng = np.random.default_rng(0)
+    factors = [rng.standard_normal((d, rank)).astype(np.float32) for d in (9, 33, 18)]
+    views, memory = als.Views.of(X, None), als.Memory()
+    return best_times(
+        {"one": lambda: als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)}
+    )["one"]
+
+
+def clustering(n: int = 100_000) -> list[Row]:
+    """Clustering with a warm start, as a share of an iteration or epoch that it is part of."""
+    dims = (10, 19, 5)  # the core of HAR's tensors
+    X = tensor(n, dims)
+    V = X + np.random.default_rng(2).standard_normal(X.shape, dtype=np.float32) * (0.1 * X.std())
+    views = als.Views.of(X, V)
+    rng = np.random.default_rng(1)
+    factors = [rng.standard_normal((d, RANK)).astype(np.float32) for d in dims]
+    factors = [U / np.linalg.norm(U, axis=0) for U in factors]
+    found = []
+    for count, name in ((6, "iteration of Algorithm 1"), (100, "epoch of the descent")):
+        contrast = PLCContrast(beta=0.03, gamma=1.0, n_clusters=count)
+        memory = als.Memory()
+        W = als.solve_features(views, factors, als.no_contrast, 1e-3, memory)[0].W
+        _, centers = cluster(W, count)
+        memory.centers = centers
+        norms = tied.squared_norms(views)
+        descent = tied.TiedContrast(contrast)
+        memory.W = memory.V = None
+
+        def work(
+            count: int = count,
+            memory: als.Memory = memory,
+            contrast: PLCContrast = contrast,
+            descent: tied.TiedContrast = descent,
+            norms: Any = norms,
+        ) -> None:
+            if count == 6:
+                als.sweep(views, factors, contrast, alpha=1e-3, memory=memory)
+            else:
+                descent.epoch(
+                    views,
+                    factors,
+                    tied.Adam(0.0, 1),
+                    alpha=1e-3,
+                    memory=memory,
+                    rng=np.random.default_rng(0),
+                    norms=norms,
+                )
+
+        def again(count: int = count, W: np.ndarray = W, centers: Any = centers) -> None:
+            cluster(W, count, centers=centers)
+
+        seconds = best_times({"work": work, "cluster": again}, repeats=2)
+        found.append(
+            Row(
+                f"{count} clusters as a share of an {name}, N = {n:,}",
+                seconds["cluster"] / seconds["work"],
+                "",
+                at_most=0.2,
+            )
+        )
+    return found
+
+
+def rows() -> list[Row]:
+    """Measure everything."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return [*against_tensorly(), *compression(), *peers(), *growth()]
