@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.errors import InvalidInputError, NumericalError
 
 Array = NDArray[Any]
 
@@ -91,15 +91,23 @@ def _rotate(T: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(T, -1, 1))
 
 
+def rough_size(block: Array) -> float:
+    """Power of two near the largest value of a block; 1 where all is zero."""
+    largest = float(np.abs(block).max(initial=0.0))
+    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else 1.0
+
+
 @dataclass
 class Moments:
     """Sums over samples of the first pass: number, sum, and Gram matrices about a shift.
 
-    The shift, a rough mean, keeps the differences of large sums exact enough.
+    The shift, a rough mean, keeps the differences of large sums exact enough; the unit, a rough
+    size, keeps squares of very small and very large values in range.
     """
 
     shift: Array
     n: int = 0
+    unit: float = 1.0
     total: Array = field(init=False)
     grams: list[Array] = field(init=False)
 
@@ -111,6 +119,8 @@ class Moments:
     def add(self, block: Array) -> None:
         """Take the samples of a block (m, I_1, …, I_K)."""
         centred = block - self.shift
+        if self.unit != 1.0:
+            centred *= centred.dtype.type(1.0 / self.unit)
         self.n += len(block)
         self.total += centred.sum(axis=0, dtype=np.float64)
         for G, part in zip(self.grams, mode_grams(centred), strict=True):
@@ -126,17 +136,19 @@ class Moments:
 
     def mean(self, center: bool) -> Array:
         """Mean tensor in float64; zeros without ``center``."""
-        return self.shift + self.total / self.n if center else np.zeros(self.shift.shape)
+        if not center:
+            return np.zeros(self.shift.shape)
+        return self.shift + self.unit * (self.total / self.n)
 
     def centred(self, center: bool) -> tuple[list[Array], float]:
         """Gram matrices about the mean (about zero without ``center``), and their trace."""
         # Σ(x−m)(x−m)ᵀ = Σ(x−s)(x−s)ᵀ + Σ(x−s)(s−m)ᵀ + … with Σ(x−s) = t: all needs t alone.
-        move = self.shift - self.mean(center)
+        move = (self.shift - self.mean(center)) / self.unit
         out = []
         for k, G in enumerate(self.grams):
             t, d = _unfold(self.total, k), _unfold(move, k)
             cross = t @ d.T
-            out.append(G + cross + cross.T + self.n * (d @ d.T))
+            out.append(self.unit**2 * (G + cross + cross.T + self.n * (d @ d.T)))
         return out, float(np.trace(out[0]))
 
 
@@ -166,6 +178,11 @@ def refined_grams(block: Array, bases: Sequence[Array]) -> list[Array]:
 
 def spectrum(G: Array) -> tuple[Array, Array]:
     """Eigenvalues, largest first and never negative, and their eigenvectors, of fixed sign."""
+    if not np.isfinite(G).all():
+        raise NumericalError(
+            "the squares of X leave the range of its dtype; change the unit, or pass compress=None "
+            "or dtype='float64'"
+        )
     values, vectors = np.linalg.eigh((G + G.T) / 2)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(vectors))]

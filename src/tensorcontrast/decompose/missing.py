@@ -70,7 +70,9 @@ def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
     for block in source.blocks():
         squares += np.nansum(np.square(block - mean, dtype=np.float64), axis=0)
     size = float(np.sqrt((squares / times).sum()))
-    scaling.check_spread(size, mean, (n, *source.dims), source.dtype, center=center)
+    scaling.check_spread(
+        size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
+    )
     return n, mean, size
 
 

@@ -196,7 +196,8 @@ def gather(source: Source) -> compress.Moments:
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
-            moments = compress.Moments(block.mean(axis=0, dtype=np.float64).astype(block.dtype))
+            shift = block.mean(axis=0, dtype=np.float64).astype(block.dtype)
+            moments = compress.Moments(shift, unit=compress.rough_size(block - shift))
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n

@@ -124,7 +124,9 @@ def _weighted(
         at += len(block)
     size = float(np.sqrt((squares / np.where(counts > 0, counts, 1)).sum()))
     n = len(weights)
-    scaling.check_spread(size, mean, (n, *source.dims), source.dtype, center=center)
+    scaling.check_spread(
+        size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
+    )
     root = np.sqrt(weights)
     spread = size / float(np.sqrt(mean.size))
     ready = Preparation(n, mean, size if scale else 1.0, spread, root=root)

@@ -118,7 +118,9 @@ class TensorNoise:
                 start = rng.integers(0, length - width + 1)
                 masks.append((mode, width[inside], start[inside]))
         # Noise last: a strip that is cut at its end needs no more of it than it has samples.
-        out = rng.standard_normal((inside.stop, *dims), dtype=X.dtype)[inside]
+        # In float32 whatever the dtype of X, so that fits in either dtype see the same noise.
+        out = rng.standard_normal((inside.stop, *dims), dtype=np.float32)[inside]
+        out = out.astype(X.dtype, copy=False)
         out *= self.noise * spread
         out += X
         for mode, width, start in masks:
