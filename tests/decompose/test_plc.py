@@ -332,3 +332,9 @@ def test_a_small_last_batch_does_not_end_the_fit(planted):
     options = {"batch_size": 44, "step_size": 0.2, "max_iter": 5, "tol": 0, "warm_up": 1}
     model = fitted(X, n_clusters=3, **options)  # batches of 44, 44 and 2 samples
     assert model.n_iter_ == 5
+
+
+def test_ablations_of_the_paper_need_no_units():
+    assert PLC.paper(beta=0.0).get_params() == PLC.paper().set_params(beta=0.0).get_params()
+    assert PLC.paper(gamma=0.0).get_params() == PLC.paper().set_params(gamma=0.0).get_params()
+    assert PLC.paper(beta=0.0, gamma=2.0).units == "paper"

@@ -243,17 +243,19 @@ class PLC(CPEstimator):
         """Return the paper's reading: Algorithm 1 from the first iteration, one fixed view.
 
         ``beta`` and ``gamma`` are the paper's symbols and are converted to sums over samples when
-        N is known. The paper prints no values: without them this class's own are used.
+        N is known. The paper prints no values: without them this class's own are used. Zero, for
+        the paper's ablations, may be given for one of them alone.
         """
         settings: dict[str, Any] = {"solver": "als", "warm_up": 0, "fresh_views": False}
-        if (beta is None) != (gamma is None):
+        given = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
+        if not any(given.values()):  # nothing, or an ablation: zero is zero in any unit
+            return cls(**(settings | given | params))
+        if len(given) < 2:
             raise InvalidInputError(
                 f"PLC.paper got beta={beta} and gamma={gamma}: pass both in the paper's units, "
                 "or neither"
             )
-        if beta is not None:
-            settings |= {"beta": beta, "gamma": gamma, "units": "paper"}
-        return cls(**(settings | params))
+        return cls(**(settings | given | {"units": "paper"} | params))
 
     def fit(
         self,
