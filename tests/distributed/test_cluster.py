@@ -1,0 +1,156 @@
+"""Fits on a real cluster of processes: the same model, whoever dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tensorcontrast import CPD, PLC, ContrastiveFeatures
+from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.errors import InvalidInputError, TensorContrastError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+N, DIMS = 420, (6, 10, 8)
+MODEL = PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, compress=[3, 5, 4])
+
+
+def tensor() -> np.ndarray:
+    return make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
+
+
+def spread(*blocks: int) -> Any:
+    return da.from_array(tensor(), chunks=(blocks, *DIMS))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit="1GiB",
+            silence_logs=logging.CRITICAL,
+        ) as made,
+        distributed.Client(made, timeout=60),
+    ):
+        yield made
+
+
+def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
+    for U, V in zip(a.factors_, b.factors_, strict=True):
+        np.testing.assert_allclose(U, V, atol=atol)
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+    np.testing.assert_allclose(a.features_, b.features_, atol=10 * atol)
+    assert a.n_iter_ == b.n_iter_
+
+
+@pytest.mark.parametrize(
+    "blocks", [(N,), (200, 220), (60,) * 7, (100, 0, 37, 163, 20, 100)], ids=lambda b: str(len(b))
+)
+def test_the_cluster_gives_the_serial_model(cluster: Any, blocks: tuple[int, ...]) -> None:
+    here = clone(MODEL).fit(tensor())
+    there = clone(MODEL).fit(spread(*blocks))
+    assert_same(here, there)
+    features = there.transform(spread(*blocks))
+    np.testing.assert_allclose(features.compute(), here.transform(tensor()), atol=1e-4)
+
+
+def test_signals_on_the_cluster(cluster: Any) -> None:
+    rec = make_synthetic(n_samples=200, n_classes=3, random_state=0)
+    model = ContrastiveFeatures(
+        fs=rec.fs, decompose=PLC(rank=4, n_epochs=2, tol=1e-3), random_state=0
+    )
+    here = clone(model).fit(rec.X)
+    there = clone(model).fit(da.from_array(rec.X, chunks=((90, 110), *rec.X.shape[1:])))
+    for U, V in zip(here.factors_, there.factors_, strict=True):
+        np.testing.assert_allclose(U, V, atol=1e-4)
+    np.testing.assert_array_equal(here.labels_, there.labels_)
+
+
+def test_errors_of_a_block_reach_the_caller(cluster: Any) -> None:
+    X = tensor()
+    X[333, 2, 3, 4] = np.nan
+    with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\] is nan"):
+        CPD(rank=2).fit(da.from_array(X, chunks=(60, *DIMS)))
+
+
+def test_a_killed_worker_does_not_change_the_result(cluster: Any) -> None:
+    killed: list[int] = []
+
+    def kill(row: dict[str, float]) -> None:
+        if row["iteration"] == 3 and not killed:
+            pids = distributed.get_client().run(os.getpid)
+            killed.append(next(iter(pids.values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    whole = clone(MODEL).fit(spread(*(60,) * 7))
+    hurt = clone(MODEL).set_params(callback=kill).fit(spread(*(60,) * 7))
+    assert killed
+    assert_same(whole, hurt, atol=0.0)
+
+
+def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
+    place, path = tmp_path / "scheduler.json", tmp_path / "fit.ckpt"
+    env = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
+
+    def started(module: str, *more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", place]
+        return subprocess.Popen(
+            [*map(str, command), *more, "--no-dashboard"],
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    scheduler = started("dask_scheduler", "--port", "0")
+    worker = started("dask_worker", "--nthreads", "1", "--no-nanny")
+    model = CPD(rank=4, random_state=0, max_iter=12, tol=0)
+    X = spread(100, 220, 100)
+    log = logging.getLogger("distributed")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        deadline = time.monotonic() + 60
+        while not place.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+        def lose(row: dict[str, float]) -> None:
+            if row["iteration"] == 5:
+                scheduler.kill()
+
+        with (
+            dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
+            distributed.Client(scheduler_file=str(place), timeout=60),
+            pytest.raises(TensorContrastError, match="scheduler was lost"),
+        ):
+            clone(model).set_params(checkpoint=str(path), every=1, callback=lose).fit(X)
+    finally:
+        log.setLevel(level)
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert path.exists()
+    iterations: list[float] = []
+    with dask.config.set(scheduler="threads"):
+        resumed = clone(model).set_params(
+            checkpoint=str(path), callback=lambda row: iterations.append(row["iteration"])
+        )
+        resumed.fit(X, resume=str(path))
+        assert iterations[0] > 1
+        assert_same(clone(model).fit(X), resumed, atol=0.0)

@@ -1,0 +1,267 @@
+"""A fit of a Dask array is the fit of the array: any blocks, any scheduler, any solver."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose import tied
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError, MissingDependencyError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+N, DIMS = 420, (6, 10, 8)
+BLOCKS = {
+    "1": (420,),
+    "2": (210, 210),
+    "7": (60,) * 7,
+    "uneven": (100, 1, 37, 163, 20, 99),
+    "empty": (100, 0, 200, 120, 0),
+}
+FITS = {
+    "cpd": CPD(rank=4, random_state=0),
+    "cpd-core": CPD(rank=4, random_state=0, compress=[3, 5, 4]),
+    "cpd-raw": CPD(rank=4, random_state=0, center=False, scale=False, compress=0.9),
+    "plc": PLC(rank=4, random_state=0, n_epochs=4, tol=1e-4),
+    "plc-core": PLC(rank=4, random_state=0, n_epochs=4, tol=1e-4, compress=[3, 5, 4]),
+    "plc-fresh": PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, fresh_views=True),
+    "plc-als": PLC(rank=4, random_state=0, solver="als", tol=1e-4),
+    "atd": ATD(rank=4, random_state=0, tol=1e-4),
+}
+
+
+def tensor(dtype: str = "float32") -> np.ndarray:
+    return make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(dtype)
+
+
+def spread(X: np.ndarray, blocks: tuple[int, ...]) -> Any:
+    return da.from_array(X, chunks=(blocks, *X.shape[1:]))
+
+
+def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
+    assert a.rank_ == b.rank_
+    for U, V in zip(a.factors_, b.factors_, strict=True):
+        np.testing.assert_allclose(U, V, atol=atol)
+    np.testing.assert_array_equal(a.labels_, b.labels_)
+    np.testing.assert_allclose(a.features_, b.features_, atol=10 * atol)
+    np.testing.assert_allclose(a.center_, b.center_, atol=atol)
+    assert a.scale_ == pytest.approx(b.scale_, rel=1e-6)
+    assert a.reconstruction_error_ == pytest.approx(b.reconstruction_error_, abs=atol)
+    assert (a.core_dims_, a.n_iter_) == (b.core_dims_, b.n_iter_)
+    np.testing.assert_allclose(a.weights_, b.weights_, rtol=1e-3, atol=atol)
+    np.testing.assert_allclose(a.feature_gram_, b.feature_gram_, rtol=1e-2, atol=0.05)
+
+
+@pytest.fixture(scope="module")
+def serial() -> dict[str, Any]:
+    return {name: clone(model).fit(tensor()) for name, model in FITS.items()}
+
+
+@pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize("name", FITS)
+def test_equals_the_serial_fit(serial: dict[str, Any], name: str, blocks: tuple[int, ...]) -> None:
+    assert sum(blocks) == N
+    assert_same(serial[name], clone(FITS[name]).fit(spread(tensor(), blocks)))
+
+
+def test_float64_agrees_to_its_own_precision() -> None:
+    X = tensor("float64")
+    for name in ("cpd", "plc-core"):
+        a = clone(FITS[name]).fit(X)
+        assert_same(a, clone(FITS[name]).fit(spread(X, BLOCKS["uneven"])), atol=1e-9)
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+def test_any_scheduler(scheduler: str) -> None:
+    model = CPD(rank=4, random_state=0, max_iter=3, tol=0)
+    pool = None
+    if scheduler == "processes":  # one pool for all computations
+        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        with dask.config.set(scheduler=scheduler, **({} if pool is None else {"pool": pool})):
+            there = clone(model).fit(spread(tensor(), BLOCKS["2"]))
+    finally:
+        if pool is not None:
+            pool.shutdown()
+    assert_same(clone(model).fit(tensor()), there)
+
+
+def test_a_given_view(serial: dict[str, Any]) -> None:
+    X = tensor()
+    V = X + 0.1 * np.random.default_rng(1).standard_normal(X.shape).astype(X.dtype)
+    model = FITS["plc"]
+    here = clone(model).fit(X, view=V)
+    there = clone(model).fit(spread(X, BLOCKS["7"]), view=spread(V, (400, 20)))
+    assert_same(here, there)
+    assert_same(here, clone(model).fit(spread(X, BLOCKS["7"]), view=V))
+
+
+def test_views_drawn_by_the_caller() -> None:
+    X = tensor()
+
+    def noisy(rng: np.random.Generator) -> np.ndarray:
+        return X + 0.1 * rng.standard_normal(X.shape).astype(X.dtype)
+
+    model = FITS["plc"]
+    here = clone(model).fit(X, view=noisy)
+    assert_same(here, clone(model).fit(spread(X, BLOCKS["uneven"]), view=noisy))
+
+
+def test_labels_take_part() -> None:
+    X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
+    some = np.where(np.arange(N) % 7 == 0, y, -1)
+    sequence = np.arange(N) // 20
+    here = clone(FITS["plc"]).fit(X, some, sequence=sequence)
+    there = clone(FITS["plc"]).fit(spread(X, BLOCKS["7"]), some, sequence=sequence)
+    assert_same(here, there)
+
+
+def test_transform_is_lazy_and_the_same(serial: dict[str, Any]) -> None:
+    X = tensor()
+    lazy = serial["plc"].transform(spread(X, BLOCKS["empty"]))
+    assert isinstance(lazy, da.Array)
+    assert lazy.chunks == (BLOCKS["empty"], (4,))
+    assert lazy.dtype == np.float32
+    np.testing.assert_allclose(lazy.compute(), serial["plc"].transform(X), atol=1e-5)
+    score = serial["plc"].score(spread(X, BLOCKS["7"]))
+    assert score == pytest.approx(serial["plc"].score(X), abs=1e-5)
+
+
+def test_fit_transform_of_signals() -> None:
+    rec = make_synthetic(n_samples=300, n_classes=3, random_state=0)
+    model = ContrastiveFeatures(
+        fs=rec.fs, decompose=PLC(rank=4, n_epochs=3, tol=1e-3), random_state=0
+    )
+    here = clone(model).fit(rec.X)
+    for blocks in ((300,), (100, 0, 157, 43)):
+        signals = da.from_array(rec.X, chunks=(blocks, 2, 50))
+        there = clone(model).fit(signals)
+        for U, V in zip(here.factors_, there.factors_, strict=True):
+            np.testing.assert_allclose(U, V, atol=1e-4)
+        np.testing.assert_array_equal(here.labels_, there.labels_)
+        np.testing.assert_allclose(
+            there.transform(signals).compute(), here.transform(rec.X), atol=1e-4
+        )
+
+
+def test_sizes_that_are_not_known() -> None:
+    X = tensor()
+    unknown = da.concatenate(
+        [
+            da.from_delayed(dask.delayed(X[a:b]), (np.nan, *DIMS), X.dtype)
+            for a, b in ((0, 50), (50, N))
+        ]
+    )
+    assert np.isnan(unknown.shape[0])
+    assert_same(clone(FITS["cpd"]).fit(X), clone(FITS["cpd"]).fit(unknown))
+
+
+def test_blocks_are_cut_and_modes_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorcontrast.decompose import source as sources
+    from tensorcontrast.distributed.source import DaskSource
+
+    monkeypatch.setattr(sources, "CHUNK_VALUES", 50 * 480)
+    cut = DaskSource(da.from_array(tensor(), chunks=(170, 3, 5, 8)))
+    assert max(cut.sizes) <= 50
+    assert sum(cut.sizes) == N
+    np.testing.assert_array_equal(np.concatenate(list(cut.blocks())), tensor())
+
+
+def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+    X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
+    some = np.where(np.arange(N) % 7 == 0, y, -1)
+    sequence = np.arange(N) // 20
+    here = clone(FITS["plc-core"]).fit(X, some, sequence=sequence)
+    there = clone(FITS["plc-core"]).fit(spread(X, BLOCKS["uneven"]), some, sequence=sequence)
+    assert_same(here, there)
+    assert here.labels_.shape == (N,)
+    rows = tied.sampled(N, 3)
+    assert rows is not None
+    assert len(np.unique(rows)) == 250
+    with pytest.raises(InvalidInputError, match="solver='tied'"):
+        clone(FITS["plc-als"]).fit(spread(X, BLOCKS["2"]))
+
+
+@pytest.mark.parametrize("name", ["cpd", "plc-core"])
+def test_features_of_very_many_samples_stay_lazy(
+    monkeypatch: pytest.MonkeyPatch, serial: dict[str, Any], name: str
+) -> None:
+    from tensorcontrast.distributed import views
+
+    monkeypatch.setattr(views, "GATHERED_VALUES", 10)
+    if name == "plc-core":
+        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+    model = clone(FITS[name]).fit(spread(tensor(), BLOCKS["uneven"]))
+    here = clone(FITS[name]).fit(tensor())
+    assert isinstance(model.features_, da.Array)
+    assert isinstance(model.labels_, da.Array)
+    np.testing.assert_allclose(model.features_.compute(), here.features_, atol=1e-3)
+    np.testing.assert_array_equal(model.labels_.compute(), here.labels_)
+    np.testing.assert_allclose(model.weights_, here.weights_, rtol=1e-3)
+
+
+def test_bad_values_are_named_by_their_place() -> None:
+    X = tensor()
+    X[333, 2, 3, 4] = np.nan
+    with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\] is nan"):
+        CPD(rank=2).fit(spread(X, BLOCKS["7"]))
+    with pytest.raises(InvalidInputError, match="all samples are equal"):
+        CPD(rank=2).fit(da.ones((40, 4, 5), chunks=(10, 4, 5)))
+    with pytest.raises(InvalidInputError, match="at least 2"):
+        CPD(rank=2).fit(da.ones((1, 4, 5)))
+    with pytest.raises(InvalidInputError, match="at least one value"):
+        CPD(rank=2).fit(da.ones((0, 4, 5)))
+    with pytest.raises(InvalidInputError, match="shape"):
+        CPD(rank=2).fit(da.ones(5))
+    with pytest.raises(InvalidTypeError, match="numbers are needed"):
+        CPD(rank=2).fit(da.from_array(np.full((4, 3), "a"), chunks=2))
+    with pytest.raises(InvalidInputError, match="view has shape"):
+        PLC(rank=2).fit(spread(tensor(), BLOCKS["2"]), view=da.ones((N, 6, 10, 7)))
+    model = CPD(rank=2, max_iter=2, tol=0).fit(tensor())
+    with pytest.raises(InvalidInputError, match="dims"):
+        model.transform(da.ones((5, 6, 10, 7)))
+
+
+def test_an_estimator_is_left_as_it_was_where_a_fit_fails(serial: dict[str, Any]) -> None:
+    model = clone(FITS["cpd"]).fit(tensor())
+    before = [U.copy() for U in model.factors_]
+    X = tensor()
+    X[400] = np.inf
+    with pytest.raises(InvalidInputError, match="infinity"):
+        model.fit(spread(X, BLOCKS["7"]))
+    for U, V in zip(before, model.factors_, strict=True):
+        np.testing.assert_array_equal(U, V)
+
+
+def test_other_decompositions_refuse_dask() -> None:
+    from tensorcontrast.evaluate.peers import FlatPCA
+
+    signals = da.ones((20, 2, 64), chunks=(10, 2, 64))
+    with pytest.raises(InvalidInputError, match="does not take Dask arrays"):
+        ContrastiveFeatures(fs=10.0, decompose=FlatPCA(2)).fit(signals)
+
+
+def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys, tensorcontrast; tensorcontrast.PLC, tensorcontrast.ContrastiveFeatures\n"
+        "import numpy as np\n"
+        "tensorcontrast.CPD(rank=2, max_iter=2, tol=0).fit(np.random.rand(9, 3, 4))\n"
+        "assert not {'dask', 'distributed', 'zarr'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    from tensorcontrast.distributed import _extra
+
+    monkeypatch.setattr(_extra, "import_module", lambda name: (_ for _ in ()).throw(ImportError()))
+    with pytest.raises(MissingDependencyError, match=r"pip install 'tensorcontrast\[dask\]'"):
+        _extra.package("dask")
