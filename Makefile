@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 SOURCES := pyproject.toml constraints.txt
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench fuzz docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make test   all tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  ratios against peers and the limit of the machine"
+	@echo "make fuzz   damaged files for every reader, COUNT=200000 of them"
 	@echo "make docs   the pages in docs/ as HTML"
 
 $(VENV)/.base: $(SOURCES)
@@ -38,6 +39,9 @@ lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 
 bench: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.bench $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.data $(VENV)/.dev
+	$(BIN)/python tests/fuzz/run.py --count $(or $(COUNT),200000)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -26,20 +26,34 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.accuracy import DATASETS, RANK
 from benchmarks.common import RESULTS
 from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, augment
+from tensorcontrast.datasets import load_har, load_ptbxl, load_sleep_edf
 from tensorcontrast.evaluate.protocol import Split, label_budget, linear_probe, subject_split
 
-SEEDS, DRAWS = range(4), 6
+RANK, SEEDS, DRAWS = 32, range(4), 6
 #: ``har-mixed`` is made as the split of the ATD authors: windows of the same subjects, which
 #: overlap by half, are in train and validation.
 NAMES = ("har", "har-mixed", "sleep-edf", "ptb-xl")
 
 
+def _ptbxl() -> Recordings:
+    """PTB-XL has a few records with artefacts of up to 30 mV; no heart makes 5 mV."""
+    rec = load_ptbxl(download=False)
+    rec.X = np.clip(rec.X, -5, 5)
+    return rec
+
+
+LOADERS: dict[str, Callable[[], Recordings]] = {
+    "har": lambda: load_har(download=False),
+    "sleep-edf": lambda: load_sleep_edf(download=False),
+    "ptb-xl": _ptbxl,
+}
+
+
 def development(name: str) -> Recordings:
     """Return recordings of the subjects that no test set of the accuracy table holds."""
-    rec = DATASETS[name.removesuffix("-mixed")][0]()
+    rec = LOADERS[name.removesuffix("-mixed")]()
     assert rec.groups is not None
     seen: set[Any] = set()
     for seed in SEEDS:
