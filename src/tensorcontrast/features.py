@@ -154,7 +154,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
         # A mapped file is not read as a whole: every block is checked when its turn comes.
         part = spread or isinstance(signals, np.memmap)
-        few = signals[:: -(-len(signals) // LEVEL_WINDOWS)]
+        few = signals[:: max(1, -(-len(signals) // LEVEL_WINDOWS))]
         tensorize.fit(np.asarray(few) if part else signals)
         tensors = _tensors(signals, tensorize)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
@@ -225,6 +225,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             fs = X.fs if fs is None else fs
             channels = X.channels if channels is None else channels
             X = X.X
+        if is_dask(X) and np.isnan(X.shape[0]):
+            X = X.compute_chunk_sizes()
         signals = X if isinstance(X, np.memmap) or is_dask(X) else np.asarray(X)
         if signals.ndim != 3:
             raise InvalidInputError(

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tensorcontrast.cli.bench import bench
 from tensorcontrast.cli.components import components
+from tensorcontrast.cli.convert import convert
 from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
 from tensorcontrast.cli.evaluate import evaluate
 from tensorcontrast.cli.failures import EXIT_CODES, Code
@@ -119,7 +120,14 @@ command(
     "tensorcontrast fit watch -o model.tcm",
     "tensorcontrast fit night.edf --window 30 --channels 'EEG Fpz-Cz,EEG Pz-Oz' -o model.tcm",
     "tensorcontrast fit windows.csv --fs 50 --rank 16 -m atd -o model.tcm",
+    "tensorcontrast fit data.zarr --scheduler tcp://host:8786 -o model.tcm",
 )(fit)
+command(
+    app,
+    "convert",
+    "tensorcontrast convert nights/ --window 30 --workers 4 -o nights.zarr",
+    "tensorcontrast fit nights.zarr --workers 4 -o model.tcm",
+)(convert)
 command(
     app,
     "transform",

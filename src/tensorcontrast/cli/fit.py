@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from tensorcontrast.cli import data as recordings
+from tensorcontrast.cli.cluster import Cluster, lazy_sketch, open_data
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import Force, complete_data, complete_files
 from tensorcontrast.cli.session import Session, facts, safe
@@ -108,6 +110,7 @@ def fit(
         ),
     ] = None,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    cluster: Cluster = Cluster(),  # noqa: B008
     force: Force = False,
 ) -> None:
     """Learn features from recordings; labels are never used.
@@ -135,11 +138,13 @@ def fit(
         raise UsageFailure("no place for the model; pass -o MODEL, such as -o model.tcm")
     target = session.target(output or Path(settings.output or ""), force=force)
     options = _reading(reading, settings)
-    rec = recordings.read(session, data, options)
+    stored = open_data(data, options, cluster)
+    rec: Any = stored or recordings.read(session, data, options)
     if rec.fs is None:
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
-    model = _fitted(session, settings, rec)
-    _remember(model, rec, options)
+    with cluster.running(session):
+        model = _fitted(session, settings, rec)
+        _remember(model, rec, options)
     model.save(target)
     _tell(session, target, settings, model, rec)
 
@@ -232,7 +237,7 @@ def _remember(model: ContrastiveFeatures, rec: Recordings, options: recordings.R
         "name": rec.name,
         "samples": len(rec),
         "step": step if valid else None,
-        "sketch": sketch(rec.X),
+        "sketch": sketch(rec.X) if isinstance(rec.X, np.ndarray) else lazy_sketch(rec.X),
     }
 
 
