@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import container
+from tensorcontrast import checks, container
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.errors import DamagedFileError, FileError, InvalidInputError
 
 if TYPE_CHECKING:
     from tensorcontrast.decompose.tied import Adam
@@ -138,6 +138,7 @@ class Recorder:
         self._about: dict[str, Any] = {}
         self._runs: list[Keep] = []
         self._since = 0
+        self._failed = False
 
     @classmethod
     def of(cls, model: Any, resume: str | os.PathLike[str] | bool | None) -> Recorder:
@@ -154,6 +155,11 @@ class Recorder:
         # With resume=True a job can be started by the same command the first time and later.
         if source and (resume is not True or Path(source).exists()):
             saved = load(source)
+        if path is not None and (Path(path).is_dir() or not Path(path).parent.is_dir()):
+            raise FileError(
+                f"checkpoint={str(path)!r} cannot be written: it must be a file in a folder that "
+                "exists"
+            )
         recorder = cls(path, model.every, saved)
         recorder._about = {
             "class": type(model).__name__,
@@ -227,7 +233,14 @@ class Recorder:
         self._since = 0
         data, arrays = model_io.pack({"fit": self._about, "runs": runs})
         header = {"written_by": f"tensorcontrast {__version__}", **data["dict"]}
-        container.write(self.path, KIND, header, arrays)
+        try:
+            container.write(self.path, KIND, header, arrays)
+        except FileError as error:  # a full disk must not end a fit that goes well
+            if not self._failed:
+                checks.warn(f"no checkpoint: {error}; the fit goes on, the last one is kept")
+            self._failed = True
+        else:
+            self._failed = False
 
     def _check_parameters(self, name: str) -> None:
         assert self._saved is not None
