@@ -36,7 +36,10 @@ FITS = {
     "plc-core": PLC(rank=4, random_state=0, n_epochs=4, tol=1e-4, compress=[3, 5, 4]),
     "plc-fresh": PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, fresh_views=True),
     "plc-als": PLC(rank=4, random_state=0, solver="als", tol=1e-4),
-    "atd": ATD(rank=4, random_state=0, tol=1e-4),
+    "plc-paper": PLC.paper(rank=4, random_state=0, max_iter=10, tol=1e-3),
+    "plc-auto": PLC(rank=4, random_state=0, solver="als", beta="auto", tol=1e-3),
+    "atd": ATD(rank=4, random_state=0, tol=1e-4, warm_up=3),
+    "atd-batches": ATD(rank=4, random_state=0, max_iter=4, tol=0, batch_size=64, step_size=0.1),
 }
 
 
@@ -189,8 +192,8 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
     rows = tied.sampled(N, 3)
     assert rows is not None
     assert len(np.unique(rows)) == 250
-    with pytest.raises(InvalidInputError, match="solver='tied'"):
-        clone(FITS["plc-als"]).fit(spread(X, BLOCKS["2"]))
+    with pytest.raises(InvalidInputError, match="without batch_size"):
+        clone(FITS["cpd"]).set_params(batch_size=32).fit(spread(X, BLOCKS["2"]))
 
 
 @pytest.mark.parametrize("name", ["cpd", "plc-core"])
@@ -200,6 +203,8 @@ def test_features_of_very_many_samples_stay_lazy(
     from tensorcontrast.distributed import views
 
     monkeypatch.setattr(views, "GATHERED_VALUES", 10)
+    with pytest.raises(InvalidInputError, match="solver='tied'"):
+        clone(FITS["plc-als"]).fit(spread(tensor(), BLOCKS["2"]))
     if name == "plc-core":
         monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
     model = clone(FITS[name]).fit(spread(tensor(), BLOCKS["uneven"]))

@@ -1,12 +1,14 @@
 """Functions of blocks, and sums of what they give, on whichever Dask scheduler there is.
 
 What all tasks share, such as the factors of an iteration, is one node of the graph: it is sent to
-a worker once, and made again where a worker is lost. Sums are taken in float64 in a tree of fixed
-shape, so that neither the order in which workers finish nor their number changes them.
+a worker once, and made again where a worker is lost. Sums are taken in float64, in a tree whose
+shape does not depend on which worker is ready first.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -45,7 +47,11 @@ def each(function: Callable[..., Any], blocks: Sequence[Task], *lists: Sequence[
     """Tasks ``function(block, …)``, further arguments of each from ``lists``."""
     call = package("dask").delayed(_call, pure=False)
     held = shared(function)
-    return [call(held, *arguments) for arguments in zip(blocks, *lists, strict=True)]
+    kind = _kind(function)
+    return [
+        call(held, *arguments, dask_key_name=f"{kind}-{uuid4().hex}")
+        for arguments in zip(blocks, *lists, strict=True)
+    ]
 
 
 def persisted(tasks: Sequence[Task]) -> list[Task]:
@@ -82,17 +88,88 @@ def cluster_errors() -> Iterator[None]:
 
 def total(parts: Sequence[Task]) -> list[Array]:
     """Sum over tasks that each give a list of numbers and arrays, in float64."""
+    return list(computed([_tree(list(parts))])[0])
+
+
+def total_over(
+    function: Callable[..., Any], blocks: Sequence[Task], groups: Sequence[Sequence[int]] | None
+) -> list[Array]:
+    """Sum of what a function gives for blocks that were persisted.
+
+    With ``groups`` (see :func:`by_worker`) one task goes over the blocks of a group, so that what
+    travels is one sum a thread of a worker, however many blocks there are; and since no task
+    waits for another, no block is sent to a worker that happens to be idle.
+    """
+    if groups is None:
+        return total(each(function, blocks))
+    call = package("dask").delayed(_over, pure=False)
+    held, kind = shared(function), _kind(function)
+    return total(
+        [
+            call(held, *(blocks[i] for i in group), dask_key_name=f"{kind}-{uuid4().hex}")
+            for group in groups
+        ]
+    )
+
+
+def _tree(level: list[Task]) -> Task:
     add = package("dask").delayed(_add, pure=False)
-    level = [add(part) for part in parts] if len(parts) == 1 else list(parts)
+    if len(level) == 1:
+        return add(level[0])
     while len(level) > 1:
         level = [add(*level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
-    return list(computed(level)[0])
+    return level[0]
+
+
+def by_worker(tasks: Sequence[Task]) -> list[list[int]] | None:
+    """Places of persisted tasks on each thread of each worker; None where there are no workers."""
+    if "distributed" not in sys.modules:
+        return None
+    distributed = package("distributed")
+    futures = {task.key: future for task in tasks for future in distributed.futures_of(task)}
+    if len(futures) < len(tasks):
+        return None
+    with cluster_errors():
+        distributed.wait(list(futures.values()))
+        client = next(iter(futures.values())).client
+        holders = client.who_has(list(futures.values()))
+        threads_of = client.nthreads()
+    workers: dict[str, list[int]] = {}
+    for i, task in enumerate(tasks):
+        workers.setdefault(next(iter(holders.get(task.key) or ()), ""), []).append(i)
+    return sorted(
+        part.tolist()
+        for name, places in workers.items()
+        for part in np.array_split(places, min(len(places), threads_of.get(name, 1)))
+    )
+
+
+@contextmanager
+def large_graphs() -> Iterator[None]:
+    """Send arrays with their tasks without a warning: they are meant to be sent."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
+def _kind(function: Callable[..., Any]) -> str:
+    """Name for a kind of task: schedulers judge by it how long a task takes."""
+    return str(getattr(function, "__name__", type(function).__name__)).strip("_").lower()
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     # A worker has a thread a processor already: each task keeps to one.
     with threads.single("blas"):
         return function(*arguments)
+
+
+def _over(function: Callable[..., Any], *blocks: Any) -> list[Array]:
+    """Sum over the blocks of one group, one after the other."""
+    out: list[Array] = []
+    for block in blocks:
+        part = _call(function, block)
+        out = _add(out, part) if out else _add(part)
+    return out
 
 
 def _add(*parts: Sequence[Any]) -> list[Array]:

@@ -2,12 +2,14 @@
 
 Each block is an ``als.Views`` of its samples and never leaves its worker. A sweep sends the
 factors out and brings back Q = WᵀX, WᵀW and ‖W‖²: its traffic does not grow with the samples.
+A contrast that compares all samples in each iteration has their projections P = XH (n, rank)
+brought to it, and its features sent back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, compress, kernels, tied
 from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed._extra import package
 from tensorcontrast.errors import InvalidInputError
@@ -48,6 +51,8 @@ class BlockViews:
     norm_x: float
     norm_v: float
     paired: bool
+    #: Places of the blocks on each worker, so that sums are taken there before they travel.
+    groups: list[list[int]] | None = None
 
     @classmethod
     def of(
@@ -55,7 +60,8 @@ class BlockViews:
     ) -> BlockViews:
         """Measure the norms of both views."""
         norm_x, norm_v = on.total(on.each(_norms, blocks))
-        return cls(blocks, sizes, ready.center.dtype, float(norm_x), float(norm_v), paired)
+        groups = on.by_worker(blocks)
+        return cls(blocks, sizes, ready.center.dtype, float(norm_x), float(norm_v), paired, groups)
 
     @property
     def norm_squared(self) -> float:
@@ -69,7 +75,7 @@ class BlockViews:
 
     def alone(self) -> BlockViews:
         """Return the data without the other view."""
-        return BlockViews(self.blocks, self.sizes, self.dtype, self.norm_x, 0.0, False)
+        return replace(self, norm_v=0.0, paired=False)
 
     def rows(self, index: NDArray[np.intp]) -> als.Views:
         """Bring some of the samples here; each has its part of what compression has lost."""
@@ -90,8 +96,8 @@ class BlockViews:
         """Bring all samples here; refused where they are too many."""
         if self.n_samples > tied.DESCENT_ROWS:
             raise InvalidInputError(
-                f"X has {self.n_samples} samples, and this solver needs all of them in one place: "
-                f"from a Dask array it takes {tied.DESCENT_ROWS} at most. Use "
+                f"X has {self.n_samples} samples, and batch_size and sequence need all of them in "
+                f"one place: from a Dask array that is {tied.DESCENT_ROWS} at most. Use "
                 "PLC(solver='tied') or CPD, without batch_size"
             )
         return self._held
@@ -113,9 +119,15 @@ class BlockViews:
     ) -> tuple[als.Features, als.Statistics]:
         """Features for fixed factors, which stay where they are, and the sums of E10."""
         if contrast is not als.no_contrast:
-            return self.in_memory().solve(factors, contrast, alpha, memory)
+            features, _ = self._contrasted(factors, contrast, alpha, memory)
+            parts = on.each(
+                _with_features, self.blocks, self._cut(features.W), self._cut(features.V)
+            )
+            with on.large_graphs():
+                Q, WtW = on.total(parts)
+            return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
         work = _Sweep(factors, alpha, self.paired)
-        Q, WtW, size = on.total(on.each(work, self.blocks))
+        Q, WtW, size = on.total_over(work, self.blocks, self.groups)
         nothing: Any = None
         features = BlockFeatures(nothing, None, size=float(size))
         return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
@@ -132,7 +144,9 @@ class BlockViews:
         Features of very many samples stay on the workers, as Dask arrays.
         """
         if contrast is not als.no_contrast:
-            return self.in_memory().final(factors, contrast, alpha, memory)
+            features, P = self._contrasted(factors, contrast, alpha, memory)
+            HtH = kernels.gram(factors)
+            return features, kernels.residual_squared(self.norm_x, P, features.W, HtH)
         made = on.persisted(on.each(_Encode(factors, alpha, self.paired), self.blocks))
         inner, WtW = on.total(on.each(_fit_sums, made))
         residual = self.norm_x - 2.0 * float(inner) + kernels.inner(WtW, kernels.gram(factors))
@@ -144,6 +158,35 @@ class BlockViews:
     def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
         """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``."""
         return max(self.norm_squared + misfit, 0.0)
+
+    def _contrasted(
+        self,
+        factors: list[Array],
+        contrast: als.Contrast,
+        alpha: float | Array,
+        memory: als.Memory,
+    ) -> tuple[als.Features, Array]:
+        """Features under a contrast that compares all samples, and P = XH.
+
+        P and P̃ (n, rank) come here, the samples themselves do not.
+        """
+        rank = factors[0].shape[1]
+        if self.n_samples * rank > GATHERED_VALUES:
+            raise InvalidInputError(
+                f"X has {self.n_samples} samples, and this contrast compares all of them in one "
+                f"place: at rank {rank} it takes {GATHERED_VALUES // rank} at most. Use "
+                "PLC(solver='tied') or CPD"
+            )
+        parts = on.computed(on.each(_Project(factors, self.paired), self.blocks))
+        P = np.concatenate([p for p, _ in parts])
+        P_view = np.concatenate([p for _, p in parts]) if self.paired else None
+        return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
+
+    def _cut(self, rows: Array | None) -> list[Array | None]:
+        """Rows of each block."""
+        if rows is None:
+            return [None] * len(self.sizes)
+        return list(np.split(rows, np.cumsum(self.sizes)[:-1]))
 
     def _gathered(self, tasks: list[on.Task], rank: int) -> Any:
         if self.n_samples * rank <= GATHERED_VALUES:
@@ -208,6 +251,23 @@ class _Sweep:
         views = block if self.paired else block.alone()
         features, sums = views.solve(self.factors, als.no_contrast, self.alpha, als.Memory())
         return [sums.Q, sums.WtW, features.norm_squared]
+
+
+@dataclass(frozen=True)
+class _Project:
+    """P = XH of both views of a block."""
+
+    factors: list[Array]
+    paired: bool
+
+    def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
+        return als.project(block if self.paired else block.alone(), self.factors)
+
+
+def _with_features(block: als.Views, W: Array, V: Array | None) -> list[Any]:
+    """Take the sums of E10 over a block whose features are given."""
+    sums = als.Statistics.of(block, als.Features(W, V))
+    return [sums.Q, sums.WtW]
 
 
 @dataclass(frozen=True)

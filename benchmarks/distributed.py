@@ -1,0 +1,209 @@
+"""Fits on Dask workers against the serial fit, and the bytes that an iteration moves.
+
+``python -m benchmarks.distributed`` measures at full size and prints the table that docs/dask.md
+has; ``--quick`` does so with few samples, to see that it runs. Traffic is counted in the comms of
+every worker, both ways: data, partial sums, tasks and heartbeats alike.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask.array
+import numpy as np
+import zarr
+from sklearn.exceptions import ConvergenceWarning
+
+import distributed
+from benchmarks.common import Row, show, write
+from benchmarks.decompose import tensor
+from tensorcontrast import CPD, PLC
+
+RANK, DIMS = 32, (9, 33, 9)
+#: Samples of a block: 11 MB of tensors.
+BLOCK = 1_000
+#: Windows and workers that the page plans for.
+PLANNED, FLEET = 10**7, 50
+
+
+def stored(n: int, folder: Path) -> Path:
+    """Random rank-32 tensors (n, 9, 33, 9) in a Zarr array, written block by block."""
+    path = folder / f"{n}.zarr"
+    array = zarr.create_array(
+        str(path), shape=(n, *DIMS), chunks=(BLOCK, *DIMS), dtype="float32", compressors=None
+    )
+    for start in range(0, n, BLOCK):
+        size = min(BLOCK, n - start)
+        array[start : start + size] = tensor(size, DIMS, seed=start).reshape(size, *DIMS)
+    return path
+
+
+@contextmanager
+def cluster(workers: int) -> Iterator[Any]:
+    """Give the client of a local cluster of processes with one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        ) as made,
+        distributed.Client(made, timeout=120) as client,
+    ):
+        yield client
+
+
+# ---------------------------------------------------------------------------- bytes
+
+
+def count_bytes() -> None:
+    """Count what goes through the comms of this process from now on."""
+    from distributed.comm import tcp
+
+    counts = {"in": 0, "out": 0}
+    write_plain, from_plain = tcp.TCP.write, tcp.from_frames
+
+    async def write_counted(self: Any, *args: Any, **more: Any) -> Any:
+        size = await write_plain(self, *args, **more)
+        counts["out"] += int(size)
+        return size
+
+    async def from_counted(frames: Any, *args: Any, **more: Any) -> Any:
+        counts["in"] += sum(memoryview(frame).nbytes for frame in frames)
+        return await from_plain(frames, *args, **more)
+
+    tcp.TCP.write, tcp.from_frames = write_counted, from_counted
+    tcp.counted_bytes = counts
+
+
+def bytes_so_far() -> dict[str, int]:
+    """Return the counts of this process."""
+    from distributed.comm import tcp
+
+    return dict(tcp.counted_bytes)
+
+
+def bytes_an_iteration(client: Any, path: Path, iterations: int = 20) -> dict[str, float]:
+    """Bytes that an iteration of CPD brings to a worker and takes from it, mean over workers.
+
+    The counts are read when an iteration ends, after the first three and after the last.
+    """
+    marks: dict[int, dict[str, dict[str, int]]] = {}
+
+    def mark(row: dict[str, float]) -> None:
+        if row["iteration"] in (3, iterations):
+            marks[int(row["iteration"])] = client.run(bytes_so_far)
+
+    fitted(CPD(rank=RANK, max_iter=iterations, tol=0, random_state=0, callback=mark), lazy(path))
+    first, last = marks[3], marks[iterations]
+    return {
+        way: float(np.mean([last[w][way] - first[w][way] for w in last])) / (iterations - 3)
+        for way in ("in", "out")
+    }
+
+
+def traffic(sizes: tuple[int, int], folder: Path) -> list[Row]:
+    """Bytes of an iteration on 1, 2 and 4 workers, and their growth with the samples."""
+    rows, found = [], {}
+    for workers in (1, 2, 4):
+        with cluster(workers) as client:
+            client.run(count_bytes)
+            for n in sizes:
+                moved = bytes_an_iteration(client, folder / f"{n}.zarr")
+                found[workers, n] = moved
+                for way, name in (("in", "received"), ("out", "sent")):
+                    rows.append(
+                        Row(
+                            f"{name} a worker and iteration, {workers} workers, N = {n:,}",
+                            moved[way] / 1024,
+                            "KiB",
+                        )
+                    )
+    small, large = sizes
+    for workers in (2, 4):
+        ratio = sum(found[workers, large].values()) / sum(found[workers, small].values())
+        rows.append(
+            Row(
+                f"bytes an iteration, N = {large:,} / {small:,}, {workers} workers",
+                ratio,
+                at_most=1.5,
+            )
+        )
+    core = 32 * RANK
+    rows += [
+        Row(f"cores of one view of {PLANNED:,} windows", PLANNED * core * 4 / 2**30, "GiB"),
+        Row(
+            f"cores of both views on each of {FLEET} workers",
+            2 * PLANNED * core * 4 / FLEET / 2**30,
+            "GiB",
+        ),
+        Row("a partial sum: Q and WᵀW in float64", (RANK * core + RANK**2) * 8 / 1024, "KiB"),
+    ]
+    return rows
+
+
+# ---------------------------------------------------------------------------- time
+
+
+def lazy(path: Path) -> Any:
+    """Return the array as Dask reads it, a block a chunk."""
+    return dask.array.from_zarr(str(path))
+
+
+def fitted(model: Any, X: Any) -> float:
+    """Fit; gives the seconds."""
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # iterations are fixed
+        model.fit(X)
+    return time.perf_counter() - begin
+
+
+def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
+    """Time whole fits on two workers and in this process, from the same store."""
+    path, rows = folder / f"{n}.zarr", []
+    models = {
+        "CPD, 30 iterations": lambda: CPD(rank=RANK, max_iter=30, tol=0, random_state=0),
+        "PLC, 30 iterations and 5 epochs": lambda: PLC(
+            rank=RANK, max_iter=30, tol=0, n_epochs=5, random_state=0
+        ),
+    }
+    for name, make in models.items():
+        here, there = np.inf, np.inf
+        with cluster(2):
+            for _ in range(repeats):  # in turns, so that load hits both
+                here = min(here, fitted(make(), zarr.open_array(str(path), mode="r")))
+                there = min(there, fitted(make(), lazy(path)))
+        rows += [
+            Row(f"{name}, N = {n:,}: two workers / serial", there / here, at_most=1.3),
+            Row(f"{name}, N = {n:,}: two workers", there, "s"),
+            Row(f"{name}, N = {n:,}: serial", here, "s"),
+        ]
+    return rows
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Measure everything."""
+    sizes = (5_000, 10_000) if quick else (10_000, 40_000)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for n in sizes:
+            stored(n, folder)
+        return [*overhead(sizes[1], folder, 1 if quick else 3), *traffic(sizes, folder)]
+
+
+if __name__ == "__main__":
+    measured = rows(quick="--quick" in sys.argv)
+    show("Dask workers", measured)
+    if "--quick" not in sys.argv:
+        write("distributed", measured)
+    raise SystemExit(0 if all(row.passed for row in measured) else 1)
