@@ -180,7 +180,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 views = ready.views(data, self._view_source(data, ready, view, rng))
             recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
             with threads.for_work(n * int(np.prod(ready.dims)) * self.rank_):
-                fit = self._solve(views, known, rng)
+                with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
+                    fit = self._solve(views, known, rng)
                 if fit.interrupted:
                     recorder.write()
                 self._finish(fit, views() if callable(views) else views)
@@ -330,10 +331,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             memory = als.Memory()
             if begun:
                 typical = missing.imputed(self, X)
-                root: Array | None = None
+                held: Array | None = None
                 if self.robust == "huber":
-                    typical, root = robust.batch(self, typical)
-                self.sample_weight_ = None if root is None else root**2
+                    typical, held = robust.batch(self, typical)
+                self.sample_weight_ = None if held is None else held**2
                 self.center_, self.scale_ = scaling.update(
                     typical,
                     self.center_,
@@ -342,7 +343,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     center=self.center,
                     scale=self.scale,
                 )
-                ready = replace(self._ready(len(X)), root=root)
+                ready = replace(self._ready(len(X)), held=held)
             else:
                 ready = self._prepare(data, whole=True)
                 self.n_samples_seen_ = self.n_batches_seen_ = 0
@@ -498,7 +499,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             center=self.center,
             scale=self.scale,
         )
-        self.sample_weight_ = None if ready.root is None else ready.root**2
+        self.sample_weight_ = None if ready.held is None else ready.held**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
         self._bases = ready.bases
         self.core_dims_ = ready.dims

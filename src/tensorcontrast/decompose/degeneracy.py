@@ -13,7 +13,7 @@ from tensorcontrast.decompose import kernels
 Array = NDArray[Any]
 
 #: Congruence below which two components count as cancelling each other.
-CANCELS = -0.95
+CANCELS = -0.9
 
 
 def most_opposed(factors: list[Array], feature_gram: Array) -> tuple[float, int, int]:

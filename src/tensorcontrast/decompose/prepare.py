@@ -38,8 +38,8 @@ class Preparation:
     spread: float
     #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
     bases: list[Array] | None = None
-    #: √ω of each sample where weights hold artefacts down (n,).
-    root: Array | None = None
+    #: What each sample is multiplied with where artefacts are held down (n,).
+    held: Array | None = None
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -77,9 +77,9 @@ class Preparation:
         at = 0
         for raw in source.blocks():
             block = self.centred_block(raw)
-            if self.root is not None:
-                root = self.root[at : at + len(block)].astype(block.dtype)
-                block[: len(root)] *= root.reshape(-1, *([1] * (block.ndim - 1)))
+            if self.held is not None:
+                held = self.held[at : at + len(block)].astype(block.dtype)
+                block[: len(held)] *= held.reshape(-1, *([1] * (block.ndim - 1)))
             at += len(block)
             yield block
 

@@ -1,11 +1,11 @@
-"""Weights against artefacts: samples that no model explains count less (Huber, IRLS).
+"""Weights against artefacts: samples that no model explains count less.
 
-The loss of a sample is Huber's function of its residual norm r: ``½r²`` up to a limit, linear
-beyond, so that no sample pulls with more than the limit. Reweighted least squares does that with
-``ω = min(1, limit / r)``, and a weighted sample is a scaled one: ``ω‖x − wHᵀ‖² = ‖√ωx − √ωwHᵀ‖²``.
-So the weights are found once, by a short CPD that is reweighted a few times, and every solver then
-works on rows scaled by √ω, about a weighted mean. A sample of any size cannot move mean, scale,
-bases or factors by more than one at the limit does.
+A sample is drawn in by Huber's weight of its residual norm r, ``h = min(1, limit / r)``, so that
+what is left of its residual is at most the limit: it counts with ω = h². Beyond the limit its loss
+grows as ``log r``; Huber's own, which is linear, would let an artefact buy any influence by its
+amplitude. A weighted sample is a scaled one, ``ω‖x − wHᵀ‖² = ‖hx − hwHᵀ‖²``. So the weights are
+found once, by a short CPD that is reweighted a few times, and every solver then works on rows
+scaled by h, about a weighted mean.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Array = NDArray[Any]
 
 #: Robust standard deviations above the median from which a sample counts less.
 WIDTH = 2.5
+#: Samples whose median, entry by entry, the mean starts from.
+MEDIAN_SAMPLES = 512
 #: Times that mean and weights, then factors and weights, are found from each other.
 MEAN_ROUNDS, MODEL_ROUNDS, SWEEPS = 2, 3, 5
 
@@ -53,26 +55,40 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
     if gaps:
         missing.warn_if_compressed(wanted)
         wanted = None
-    weights: Array | None = None
+    mean = _median(source) if center else np.zeros(source.dims, dtype=source.dtype)
     for _ in range(MEAN_ROUNDS):
-        mean, _ = _moments(source, weights, center=center)
-        weights = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
-    assert weights is not None
-    if len(weights) < 2:
-        raise InvalidInputError(f"{source.name} has {len(weights)} samples; at least 2 are needed")
-    ready = _weighted(source, weights, wanted, rank, center=center, scale=scale)
-    weights = _by_model(source, ready, weights, rank)
-    return _weighted(source, weights, wanted, rank, center=center, scale=scale)
+        held = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
+        mean, _ = _moments(source, held**2, center=center)
+    if len(held) < 2:
+        raise InvalidInputError(f"{source.name} has {len(held)} samples; at least 2 are needed")
+    ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
+    held = _by_model(source, ready, held, rank)
+    return _weighted(source, held, wanted, rank, center=center, scale=scale)
+
+
+def _median(source: Source) -> Array:
+    """Median of some samples, entry by entry; a mean would follow an artefact anywhere."""
+    n = source.n_samples or sum(len(block) for block in source.blocks())
+    step, at, taken = max(1, -(-n // MEDIAN_SAMPLES)), 0, []
+    for block in source.blocks():
+        taken.append(block[-at % step :: step])
+        at += len(block)
+    some = np.concatenate(taken)
+    if not np.isnan(some).any():
+        return np.asarray(np.median(some, axis=0), dtype=source.dtype)
+    empty = np.isnan(some).all(axis=0)
+    some[:, empty] = 0
+    return np.asarray(np.nanmedian(some, axis=0), dtype=source.dtype)
 
 
 def batch(model: Any, X: Array) -> tuple[Array, Array]:
-    """Return a batch of a stream with its artefacts drawn in, and √ω of its samples (n,)."""
+    """Return a batch of a stream with its artefacts drawn in, and h of its samples (n,)."""
     W = np.asarray(checks.plain_output(model, X))
     rest = X - model.inverse_transform(W)
     sizes = np.sqrt(_square_rows(rest.reshape(len(X), -1)))
-    root = np.sqrt(huber_weights(sizes))
-    drawn = model.center_ + _column(root, X) * (X - model.center_)
-    return drawn.astype(X.dtype, copy=False), root
+    held = huber_weights(sizes)
+    drawn = model.center_ + _column(held, X) * (X - model.center_)
+    return drawn.astype(X.dtype, copy=False), held
 
 
 def _column(values: Array, block: Array) -> Array:
@@ -94,14 +110,13 @@ def _square_norms(source: Source, mean: Array) -> Iterator[Array]:
         yield _square_rows((block - mean).reshape(len(block), -1))
 
 
-def _moments(source: Source, weights: Array | None, *, center: bool) -> tuple[Array, Array]:
+def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
     """Weighted mean tensor (zeros without ``center``), and each position's sum of weights."""
     total = np.zeros(source.dims)
     counts = np.zeros(source.dims)
     at = 0
     for block in source.blocks():
-        w = np.ones(len(block)) if weights is None else weights[at : at + len(block)]
-        column = _column(w, block)
+        column = _column(weights[at : at + len(block)], block)
         seen = ~np.isnan(block)
         counts += np.where(seen, column, 0).sum(axis=0, dtype=np.float64)
         if center:
@@ -112,9 +127,10 @@ def _moments(source: Source, weights: Array | None, *, center: bool) -> tuple[Ar
 
 
 def _weighted(
-    source: Source, weights: Array, wanted: Any, rank: int, *, center: bool, scale: bool
+    source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
 ) -> Preparation:
-    """Mean, scale and bases under these weights."""
+    """Mean, scale and bases of samples that are drawn in by these factors h (n,)."""
+    weights = held**2
     mean, counts = _moments(source, weights, center=center)
     squares = np.zeros(source.dims)
     at = 0
@@ -127,9 +143,8 @@ def _weighted(
     scaling.check_spread(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
-    root = np.sqrt(weights)
     spread = size / float(np.sqrt(mean.size))
-    ready = Preparation(n, mean, size if scale else 1.0, spread, root=root)
+    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held)
     if not compress.may_compress(wanted, (n, *source.dims), rank):
         return ready
     grams = [np.zeros((d, d)) for d in source.dims]
@@ -139,8 +154,8 @@ def _weighted(
     return ready.compressed(source, grams, wanted, rank)
 
 
-def _by_model(source: Source, ready: Preparation, weights: Array, rank: int) -> Array:
-    """Weights by the residuals of a short CPD, found anew after every few sweeps."""
+def _by_model(source: Source, ready: Preparation, held: Array, rank: int) -> Array:
+    """Factors h by the residuals of a short CPD, found anew after every few sweeps."""
     X, norm = ready.rows(source)
     gaps = missing.open_gaps(X, norm)
     seen = np.ones(len(X)) if gaps is None else np.maximum((~gaps).mean(axis=1), 1e-12)
@@ -152,11 +167,10 @@ def _by_model(source: Source, ready: Preparation, weights: Array, rank: int) -> 
         for _ in range(SWEEPS):
             factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)
         memory.W = None
-        rest = _residual_norms(views, factors) / np.sqrt(weights * seen)
-        found = huber_weights(rest)
-        X *= np.sqrt(found / weights)[:, None].astype(X.dtype)
-        weights = found
-    return weights
+        found = huber_weights(_residual_norms(views, factors) / (held * np.sqrt(seen)))
+        X *= (found / held)[:, None].astype(X.dtype)
+        held = found
+    return held
 
 
 def _residual_norms(views: als.Views, factors: list[Array]) -> Array:
