@@ -1,5 +1,6 @@
 """Checkpoints: whatever ends a fit, going on gives the bits of a fit that nothing ended."""
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     InvalidInputError,
     NewerFileError,
+    TensorContrastError,
     TensorContrastWarning,
     TruncatedFileError,
 )
@@ -384,6 +386,39 @@ def test_files_that_are_no_checkpoint(stopped, X, tmp_path):
         CPD(rank=3).fit(X, resume=True)
     with pytest.raises(InvalidInputError, match="neither a path nor True"):
         CPD(rank=3).fit(X, resume=3)
+
+
+def leaves(data, path=()):
+    """Places of all values in nested lists and dicts."""
+    items = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in items:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from leaves(value, (*path, key))
+
+
+def test_forged_states_are_refused_or_harmless(stopped, X):
+    """The checksum is right, something in the header is not: our errors, or a fit that ends."""
+    header, arrays = container.read(stopped, checkpoint.KIND)
+    del header["arrays"]
+    text = json.dumps(header)
+    places = list(leaves(header))
+    rng = np.random.default_rng(0)
+    refused = 0
+    for count in range(150):
+        forged = json.loads(text)
+        *above, last = places[rng.integers(len(places))]
+        inside = forged
+        for key in above:
+            inside = inside[key]
+        wrong = [None, -1, 3, 2**70, 0.5, "text", [], {}, {"list": []}, {"array": "nowhere"}, True]
+        inside[last] = wrong[count % len(wrong)]
+        container.write(stopped, checkpoint.KIND, forged, arrays)
+        try:
+            CPD(rank=3, random_state=0).fit(X, resume=stopped)
+        except TensorContrastError:
+            refused += 1
+    assert refused > 75
 
 
 @pytest.mark.parametrize("name", ["no-folder/fit.tcc", "."])

@@ -63,6 +63,10 @@ class Keep:
         saved = self._saved
         if saved is None:
             return 0, factors
+        if not self.ended and [U.shape for U in saved["factors"]] != [U.shape for U in factors]:
+            raise DamagedFileError(
+                "the checkpoint holds factors of other shapes than this fit; fit without resume="
+            )
         self._rng.bit_generator.state = saved["rng"]
         self._monitor.restore(saved["monitor"])
         for name, value in saved["memory"].items():
@@ -288,15 +292,55 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         saved = {key: model_io.unpack(header[key], arrays) for key in ("fit", "runs")}
         wanted = {"done", "ended", "error", "factors", "memory", "monitor", "rng", "adam"}
-        if not {"class", "params", "rng", "data"} <= set(saved["fit"]):
+        about = saved["fit"]
+        texts = [about.get("class"), about.get("data"), *about.get("params", {}).values()]
+        if "rng" not in about or not all(isinstance(text, str) for text in texts):
             raise DamagedFileError(f"{file} does not say what fit it belongs to")
         if not all(wanted <= set(run) for run in saved["runs"]):
             raise DamagedFileError(f"{file} has a run that lacks a part of its state")
+        _set_random(about["rng"])
+        for run in saved["runs"]:
+            _check_run(run, file)
     except DamagedFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise container.not_described(file, KIND, error) from error
     return saved
+
+
+def _set_random(state: Any) -> None:
+    """Raise where this is not the state of random numbers of the kind that fits use."""
+    np.random.default_rng().bit_generator.state = state
+
+
+def _check_run(run: dict[str, Any], file: Path) -> None:
+    """Raise where the state of a run is not made of what a run is made of."""
+    _set_random(run["rng"])
+    names = {field.name for field in fields(als.Memory)}
+    monitor, adam = run["monitor"], run["adam"]
+    arrays = [*run["factors"], *(value for value in run["memory"].values() if value is not None)]
+    if adam is not None:
+        arrays += [*adam["m"], *adam["v"]]
+    columns = list(monitor["history"].values())
+    last = monitor["last"]
+    whole = (
+        type(run["done"]) is int
+        and run["done"] >= 0
+        and all(type(flag) is bool for flag in (run["ended"], monitor["converged"]))
+        and type(monitor["stopped"]) is bool
+        and type(monitor["calm"]) is int
+        and (last is None or isinstance(last, float))
+        and (run["error"] is None or isinstance(run["error"], float))
+        and set(run["memory"]) == names
+        and all(isinstance(array, np.ndarray) for array in arrays)
+        and all(isinstance(column, list) for column in columns)
+        and "objective" in monitor["history"]
+        and len({len(column) for column in columns}) == 1
+        and all(isinstance(value, float) for column in columns for value in column)
+        and (adam is None or type(adam["step"]) is int)
+    )
+    if not whole:
+        raise DamagedFileError(f"{file} has a run whose state is not that of a fit")
 
 
 def contents(views: Any) -> list[Any]:
