@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    SpectrogramTensor,
+    container,
+    load_model,
+    model_io,
+)
 from tensorcontrast._signals import without_gaps
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.decompose import als, kernels, missing
@@ -388,3 +397,21 @@ def test_parts_that_know_no_missing_values_are_named():
 
     with pytest.raises(InvalidInputError, match="Whole cannot leave missing values out"):
         ContrastiveFeatures(fs=50, tensorize=Whole(), missing="mask").fit(np.zeros((9, 2, 64)))
+
+
+def test_model_files_from_before_load_with_the_defaults(data, tmp_path):
+    X = data[0]
+    model = PLC(rank=3, n_clusters=3, random_state=0).fit(X)
+    path = tmp_path / "m.tcm"
+    model.save(path)
+    header, arrays = container.read(path, model_io.KIND)
+    for name in ("missing", "robust", "checkpoint", "every"):
+        del header["model"]["params"][name]
+    for name in ("sample_weight_", "degeneracy_"):
+        del header["model"]["learned"][name]
+    del header["arrays"]
+    container.write(path, model_io.KIND, header, arrays)
+    loaded = load_model(path)
+    assert (loaded.missing, loaded.robust, loaded.checkpoint) == ("error", None, None)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.partial_fit(X).score(X) > 0.9
