@@ -177,12 +177,14 @@ def unit_length(model: Any, W: np.ndarray) -> np.ndarray:
 MEAN = {"mean_row": True}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
-    "base": Variant(),
+    "base": Variant(plc={"beta": 0.3}),
     "base, β 0.15": Variant(plc={"beta": 0.15}),
+    "base, β 0.2": Variant(plc={"beta": 0.2}),
     "base, β 0.6": Variant(plc={"beta": 0.6}),
     "mean row, cpd": Variant(tensor=MEAN, cpd=True),
-    "mean row": Variant(tensor=MEAN),
+    "mean row": Variant(tensor=MEAN, plc={"beta": 0.3}),
     "mean row, β 0.15": Variant(tensor=MEAN, plc={"beta": 0.15}),
+    "mean row, β 0.2": Variant(tensor=MEAN, plc={"beta": 0.2}),
     "mean row, β 0.6": Variant(tensor=MEAN, plc={"beta": 0.6}),
     "mean row, 30 clusters": Variant(tensor=MEAN, plc={"n_clusters": 30}),
     "mean row, 200 clusters": Variant(tensor=MEAN, plc={"n_clusters": 200}),

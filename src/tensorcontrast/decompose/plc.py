@@ -56,7 +56,7 @@ class PLC(CPEstimator):
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
-        Weight of the contrast; None is 0.03 for "als" and 0.3 for "tied", 0 is the paper's
+        Weight of the contrast; None is 0.03 for "als" and 0.2 for "tied", 0 is the paper's
         ablation without PLC. "auto" takes the largest β
         whose reconstruction error stays within ``1 + epsilon`` of the fit with β = 0 (E14).
     gamma : float, default=1.0
@@ -346,7 +346,7 @@ class PLC(CPEstimator):
             unit = n_samples if self.units == "paper" else 1
             beta = self.beta
             if beta is None:
-                beta = 0.3 if self.solver == "tied" else 0.03
+                beta = 0.2 if self.solver == "tied" else 0.03
                 unit = 1
             return self._plc_contrast(n_samples, y, seed, float(beta) / unit)
         if streaming and not hasattr(self, "beta_"):
