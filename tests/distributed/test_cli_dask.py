@@ -136,6 +136,35 @@ def test_wrong_conversions(folder: Path, store: Path, tmp_path: Path) -> None:
     assert "not overwritten" in done.stderr
 
 
+def test_wfdb_records(tmp_path: Path) -> None:
+    wfdb = pytest.importorskip("wfdb")
+    source = tmp_path / "records"
+    source.mkdir()
+    rng = np.random.default_rng(0)
+    signals = [rng.standard_normal((1000, 2)) for _ in range(3)]
+    for i, values in enumerate(signals):
+        wfdb.wrsamp(
+            f"r{i}",
+            fs=250,
+            units=["mV", "mV"],
+            sig_name=["I", "II"],
+            p_signal=values,
+            fmt=["16", "16"],
+            write_dir=str(source),
+        )
+    done = call(
+        "convert", source, "--window", "1", "--step", "0.5", "-o", tmp_path / "s.zarr", "--json"
+    )
+    assert done.exit_code == 0, done.stderr
+    from tensorcontrast.distributed import open_store
+
+    rec = open_store(tmp_path / "s.zarr")
+    assert (len(rec), rec.n_times, rec.fs, rec.channels) == (21, 250, 250.0, ("I", "II"))
+    np.testing.assert_allclose(rec.X[8].compute(), signals[1][125:375].T, atol=1e-3)
+    assert rec.columns["recording"][8] == "r1.hea"
+    assert rec.columns["start"][8] == 125
+
+
 def test_edf_files_killed_and_converted_again(tmp_path: Path) -> None:
     edfio = pytest.importorskip("edfio")
     source = tmp_path / "nights"

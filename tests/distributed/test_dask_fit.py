@@ -216,6 +216,42 @@ def test_features_of_very_many_samples_stay_lazy(
     np.testing.assert_allclose(model.weights_, here.weights_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core"])
+def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Nothing that reaches the caller at once is larger than features, a sum or the sample."""
+    from tensorcontrast.distributed import blocks
+
+    seen: list[int] = []
+    plain = blocks.computed
+
+    def watched(tasks: Any) -> list[Any]:
+        out = plain(tasks)
+        seen.append(sum(a.nbytes for a in _arrays(out)))
+        return out
+
+    monkeypatch.setattr(blocks, "computed", watched)
+    monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
+    clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
+    sums = 8 * (4 * 480 + 4 * 4 + 1)
+    features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
+    assert len(seen) > 8
+    assert max(seen) <= max(sums, features, sample)
+    assert max(seen) < 0.05 * tensor().nbytes
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    return [a for part in value for a in _arrays(part)] if isinstance(value, list | tuple) else []
+
+
+def test_a_mask_of_missing_values_is_refused() -> None:
+    X = tensor()
+    X[333, 2, 3, 4] = np.nan
+    with pytest.raises(InvalidInputError, match="must be complete"):
+        CPD(rank=2, missing="mask").fit(spread(X, BLOCKS["7"]))
+
+
 def test_bad_values_are_named_by_their_place() -> None:
     X = tensor()
     X[333, 2, 3, 4] = np.nan

@@ -207,7 +207,7 @@ def is_spread(source: Source) -> TypeGuard[SpreadSource]:
 def is_dask(X: Any) -> bool:
     """Whether X is a ``dask.array``; Dask is not imported for that."""
     return (
-        type(X).__module__.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "ndim")
+        type(X).__module__.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "chunks")
     )
 
 
