@@ -309,16 +309,9 @@ def read(path: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
     return out
 
 
-def show(found: dict[tuple[str, str, int], dict[str, Any]], console: Console) -> None:
-    """Print every variant on every dataset, and how it differs from ``base``, seed by seed."""
-    table = Table(
-        title="Development subjects, 60 labels / all labels: mean over the splits, difference to "
-        "base ± its standard error; reconstruction error",
-        title_justify="left",
-    )
-    table.add_column("variant")
-    for name in NAMES:
-        table.add_column(name, justify="right")
+def cells_of(found: dict[tuple[str, str, int], dict[str, Any]]) -> list[list[str]]:
+    """Rows of the table: a variant, then a text for every dataset, "" where there is none."""
+    rows = []
     for variant in [v for v in VARIANTS if any(key[1] == v for key in found)]:
         row = [variant]
         for name in NAMES:
@@ -331,15 +324,40 @@ def show(found: dict[tuple[str, str, int], dict[str, Any]], console: Console) ->
                 mean = np.mean([c[key] for c in cells.values()])
                 both = [cells[s][key] - base[s][key] for s in cells if s in base]
                 text = f"{mean:.3f}"
-                if len(both) > 1:
+                if len(both) > 1 and variant != "base":
                     error = np.std(both, ddof=1) / np.sqrt(len(both))
                     text += f" ({np.mean(both):+.3f} ± {error:.3f})"
                 lines.append(text)
             if cells:
                 lines.append(f"error {np.mean([c['error'] for c in cells.values()]):.3f}")
+                if len(cells) < len(SEEDS):
+                    lines.append(f"{len(cells)} of {len(SEEDS)} splits")
             row.append("\n".join(lines))
+        rows.append(row)
+    return rows
+
+
+def show(found: dict[tuple[str, str, int], dict[str, Any]], console: Console) -> None:
+    """Print every variant on every dataset, and how it differs from ``base``, seed by seed."""
+    table = Table(
+        title="Development subjects, 60 labels / all labels: mean over the splits, difference to "
+        "base ± its standard error; reconstruction error",
+        title_justify="left",
+    )
+    table.add_column("variant")
+    for name in NAMES:
+        table.add_column(name, justify="right")
+    for row in cells_of(found):
         table.add_row(*row)
     console.print(table)
+
+
+def markdown(found: dict[tuple[str, str, int], dict[str, Any]]) -> str:
+    """Return the same table for the documentation."""
+    lines = ["| | " + " | ".join(NAMES) + " |", "| --- |" + " --- |" * len(NAMES)]
+    for row in cells_of(found):
+        lines.append("| " + " | ".join(cell.replace("\n", ", ") for cell in row) + " |")
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -349,6 +367,7 @@ def main() -> int:
     parser.add_argument("--data", nargs="*", default=list(NAMES), choices=NAMES)
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--show", action="store_true", help="only print what is there")
+    parser.add_argument("--markdown", action="store_true", help="print it for the documentation")
     arguments = parser.parse_args()
     console, path = Console(width=160), RESULTS / "study.jsonl"
     wanted = [
@@ -358,7 +377,7 @@ def main() -> int:
         or any(v == a or (a.endswith("*") and v.startswith(a[:-1])) for a in arguments.variants)
     ]
     RESULTS.mkdir(exist_ok=True)
-    for name in [] if arguments.show else arguments.data:
+    for name in [] if arguments.show or arguments.markdown else arguments.data:
         rec = development(name)
         console.print(f"{name}: {rec!r}", highlight=False)
         for variant in wanted:
@@ -371,7 +390,10 @@ def main() -> int:
                 row = {"data": name, "variant": variant, "seed": seed, "cell": cell}
                 with path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    show(read(path), console)
+    if arguments.markdown:
+        print(markdown(read(path)))
+    else:
+        show(read(path), console)
     return 0
 
 
