@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tensorcontrast import checks
 from tensorcontrast.decompose.scaling import CHUNK_VALUES
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast.threads import STRIP_ROWS
 
 Array = NDArray[Any]
 
@@ -162,8 +163,11 @@ class MappedSource:
 
 
 def samples_a_block(dims: tuple[int, ...]) -> int:
-    """How many samples of these dims are read at a time."""
-    return max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
+    """How many samples of these dims are read at a time: whole strips, or a part of one."""
+    most = max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
+    if most >= STRIP_ROWS:
+        return most - most % STRIP_ROWS
+    return 1 << (most.bit_length() - 1)
 
 
 class SpreadSource(Source, Protocol):
@@ -174,8 +178,8 @@ class SpreadSource(Source, Protocol):
         """Number of samples."""
         ...
 
-    def head(self) -> Array:
-        """Return some of the first samples."""
+    def head(self, most: int) -> Array:
+        """Return the first samples, at most so many."""
         ...
 
     def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
@@ -222,6 +226,8 @@ def lazy(X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> Source 
     if isinstance(X, np.memmap):
         return StoredSource(X, dtype, name) if X.ndim > 1 else None
     if isinstance(X, np.ndarray | list | tuple) or X is None or np.isscalar(X):
+        return None
+    if hasattr(X, "toarray"):  # a sparse matrix, whose rows are no chunks
         return None
     if hasattr(X, "blocks") and hasattr(X, "dims") and hasattr(X, "n_samples"):
         source: Source = X
