@@ -341,7 +341,8 @@ def test_other_parameters_are_named(stopped, X):
         CPD(rank=3, init=starts, random_state=0).fit(X, resume=stopped)
 
 
-def test_what_does_not_change_the_result_may_change(stopped, X):
+def test_what_does_not_change_the_result_may_change(stopped, X, monkeypatch):
+    monkeypatch.setattr("rich._console", None)  # the bar's console stays in this test
     model = CPD(rank=3, random_state=0, verbose=True, every=7, callback=lambda row: None)
     assert_same(model.fit(X, resume=stopped), CPD(rank=3, random_state=0).fit(X))
 
