@@ -26,6 +26,11 @@ R = TypeVar("R")
 #: Multiplications in a matrix product from which more than one thread pays.
 WORTH_THREADS = 2**28
 
+#: Rows of a matrix product over samples that are taken at a time. Strips lie at multiples of this
+#: among all samples, so that every sum is one of the same numbers, to the bit, whether the samples
+#: are in one array, read in blocks, or spread over a cluster.
+STRIP_ROWS = 512
+
 _lock = threading.Lock()
 _limits: dict[str, list[int]] = {}
 _limiters: dict[str, Any] = {}
@@ -168,6 +173,13 @@ def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         finally:
             for left in waiting:
                 left.cancel()
+
+
+def over_strips(function: Callable[[slice], R], n_rows: int) -> Iterator[R]:
+    """Results of the function for each strip of rows, in order, with a BLAS of one thread."""
+    places = [slice(a, min(a + STRIP_ROWS, n_rows)) for a in range(0, n_rows, STRIP_ROWS)]
+    with single("blas"):
+        yield from mapped(function, places)
 
 
 def allowed() -> int:

@@ -18,13 +18,14 @@ from sklearn.base import clone
 
 from tensorcontrast import CPD, PLC, ContrastiveFeatures
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.distributed.source import DaskSource
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
-N, DIMS = 420, (6, 10, 8)
+N, DIMS = 2100, (6, 10, 8)
 MODEL = PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, compress=[3, 5, 4])
 
 
@@ -61,7 +62,9 @@ def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
 
 
 @pytest.mark.parametrize(
-    "blocks", [(N,), (200, 220), (60,) * 7, (100, 0, 37, 163, 20, 100)], ids=lambda b: str(len(b))
+    "blocks",
+    [(N,), (1000, 1100), (300,) * 7, (500, 0, 37, 963, 100, 500)],
+    ids=lambda b: str(len(b)),
 )
 def test_the_cluster_gives_the_serial_model(cluster: Any, blocks: tuple[int, ...]) -> None:
     here = clone(MODEL).fit(tensor())
@@ -72,12 +75,12 @@ def test_the_cluster_gives_the_serial_model(cluster: Any, blocks: tuple[int, ...
 
 
 def test_signals_on_the_cluster(cluster: Any) -> None:
-    rec = make_synthetic(n_samples=200, n_classes=3, random_state=0)
+    rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
     model = ContrastiveFeatures(
         fs=rec.fs, decompose=PLC(rank=4, n_epochs=2, tol=1e-3), random_state=0
     )
     here = clone(model).fit(rec.X)
-    there = clone(model).fit(da.from_array(rec.X, chunks=((90, 110), *rec.X.shape[1:])))
+    there = clone(model).fit(da.from_array(rec.X, chunks=((500, 700), *rec.X.shape[1:])))
     for U, V in zip(here.factors_, there.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=1e-4)
     np.testing.assert_array_equal(here.labels_, there.labels_)
@@ -87,7 +90,7 @@ def test_errors_of_a_block_reach_the_caller(cluster: Any) -> None:
     X = tensor()
     X[333, 2, 3, 4] = np.nan
     with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\] is nan"):
-        CPD(rank=2).fit(da.from_array(X, chunks=(60, *DIMS)))
+        CPD(rank=2).fit(da.from_array(X, chunks=(300, *DIMS)))
 
 
 def test_a_killed_worker_does_not_change_the_result(cluster: Any) -> None:
@@ -99,8 +102,9 @@ def test_a_killed_worker_does_not_change_the_result(cluster: Any) -> None:
             killed.append(next(iter(pids.values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    whole = clone(MODEL).fit(spread(*(60,) * 7))
-    hurt = clone(MODEL).set_params(callback=kill).fit(spread(*(60,) * 7))
+    whole = clone(MODEL).fit(spread(*(300,) * 7))
+    assert DaskSource(spread(*(300,) * 7)).X.numblocks[0] == 5
+    hurt = clone(MODEL).set_params(callback=kill).fit(spread(*(300,) * 7))
     assert killed
     assert_same(whole, hurt, atol=0.0)
 
@@ -121,7 +125,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
     scheduler = started("dask_scheduler", "--port", "0")
     worker = started("dask_worker", "--nthreads", "1", "--no-nanny")
     model = CPD(rank=4, random_state=0, max_iter=12, tol=0)
-    X = spread(100, 220, 100)
+    X = spread(600, 900, 600)
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

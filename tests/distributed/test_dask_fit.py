@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.decompose import tied
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, MissingDependencyError
@@ -43,6 +43,11 @@ FITS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def short_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "STRIP_ROWS", 32)  # blocks of these few samples stay blocks
+
+
 def tensor(dtype: str = "float32") -> np.ndarray:
     return make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(dtype)
 
@@ -67,7 +72,9 @@ def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
 
 @pytest.fixture(scope="module")
 def serial() -> dict[str, Any]:
-    return {name: clone(model).fit(tensor()) for name, model in FITS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "STRIP_ROWS", 32)
+        return {name: clone(model).fit(tensor()) for name, model in FITS.items()}
 
 
 @pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
@@ -133,7 +140,8 @@ def test_transform_is_lazy_and_the_same(serial: dict[str, Any]) -> None:
     X = tensor()
     lazy = serial["plc"].transform(spread(X, BLOCKS["empty"]))
     assert isinstance(lazy, da.Array)
-    assert lazy.chunks == (BLOCKS["empty"], (4,))
+    assert lazy.shape == (N, 4)
+    assert lazy.numblocks[0] == 3
     assert lazy.dtype == np.float32
     np.testing.assert_allclose(lazy.compute(), serial["plc"].transform(X), atol=1e-5)
     score = serial["plc"].score(spread(X, BLOCKS["7"]))
@@ -219,6 +227,7 @@ def test_features_of_very_many_samples_stay_lazy(
 @pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core"])
 def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Nothing that reaches the caller at once is larger than features, a sum or the sample."""
+    from tensorcontrast.decompose import prepare
     from tensorcontrast.distributed import blocks
 
     seen: list[int] = []
@@ -230,9 +239,10 @@ def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str)
         return out
 
     monkeypatch.setattr(blocks, "computed", watched)
+    monkeypatch.setattr(prepare, "HEAD", 8)
     monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
     clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
-    sums = 8 * (4 * 480 + 4 * 4 + 1)
+    sums = 8 * (4 * 480 + 4 * 4 + 1 + 4)
     features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
     assert len(seen) > 8
     assert max(seen) <= max(sums, features, sample)
@@ -306,3 +316,35 @@ def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_extra, "import_module", lambda name: (_ for _ in ()).throw(ImportError()))
     with pytest.raises(MissingDependencyError, match=r"pip install 'tensorcontrast\[dask\]'"):
         _extra.package("dask")
+
+
+def test_the_same_to_the_bit() -> None:
+    """Sums are of the same strips, so that nothing is left for chance to amplify."""
+    rng = np.random.default_rng(0)
+    X = tensor() + rng.standard_normal((N, *DIMS)).astype(np.float32)
+    for name in ("cpd", "cpd-core", "plc-core", "plc", "plc-als"):
+        here, there = clone(FITS[name]).fit(X), clone(FITS[name]).fit(spread(X, BLOCKS["uneven"]))
+        for U, V in zip(here.factors_, there.factors_, strict=True):
+            np.testing.assert_array_equal(U, V)
+        np.testing.assert_array_equal(here.labels_, there.labels_)
+        np.testing.assert_allclose(here.history_["objective"], there.history_["objective"], 1e-12)
+
+
+def test_exact_data_ends_alike() -> None:
+    rng = np.random.default_rng(0)
+    factors = [rng.standard_normal((d, 2)) for d in (4, 5)]
+    X = np.einsum("nr,ir,jr->nij", rng.standard_normal((200, 2)), *factors)
+    model = CPD(rank=2, random_state=0, alpha=0.0, tol=1e-7, center=False)
+    here, there = clone(model).fit(X), clone(model).fit(spread(X, (50, 90, 60)))
+    assert here.n_iter_ == there.n_iter_
+    assert here.reconstruction_error_ < 1e-3
+    assert there.reconstruction_error_ == pytest.approx(here.reconstruction_error_, rel=1e-3)
+
+
+def test_blocks_are_brought_to_strips() -> None:
+    from tensorcontrast.distributed.source import aligned
+
+    assert aligned((420,), 10_000) == (420,)
+    assert aligned((60,) * 7, 10_000) == (64, 64, 64, 64, 32, 64, 68)
+    assert aligned((100, 0, 1, 319), 64) == (64, 32, 64, 64, 64, 64, 64, 4)
+    assert aligned((10, 10), 8) == (8, 8, 4)

@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import threads
 from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.updates import Encoder
+from tensorcontrast.decompose.updates import Encoder, rows_times
 
 Array = NDArray[Any]
 
@@ -30,6 +31,8 @@ class Memory:
     centers: Array | None = None
     #: Which samples a mini-batch holds; None: all.
     rows: NDArray[np.intp] | None = None
+    #: Norms of the columns of W where W itself is elsewhere.
+    sizes: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Features:
     contrast: float = 0.0
     beta: float = 0.0
     terms: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> Array | None:
+        """Norms of the columns of W where W itself is elsewhere."""
+        return None
 
     @property
     def norm_squared(self) -> float:
@@ -191,12 +199,7 @@ class Statistics:
     @classmethod
     def of(cls, views: Views, features: Features) -> Statistics:
         """One matrix product a view."""
-        Q = kernels.factor_products(views.X, features.W)
-        WtW = features.W.T @ features.W
-        if views.V is not None and features.V is not None:
-            Q += kernels.factor_products(views.V, features.V)
-            WtW += features.V.T @ features.V
-        return cls(Q, WtW)
+        return cls(*(a.astype(views.dtype, copy=False) for a in sums_over(views, features)))
 
     def add(self, other: Statistics, forgetting: float) -> Statistics:
         """Old sums, faded by ``forgetting``, plus new ones."""
@@ -210,10 +213,28 @@ class Statistics:
         )
 
 
+def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
+    """Q = WᵀX and WᵀW over both views in float64: sums of what strips of samples give."""
+    rank, size = features.W.shape[1], views.X.shape[1]
+    Q, WtW = np.zeros((rank, size)), np.zeros((rank, rank))
+    pairs = [(views.X, features.W)]
+    if views.V is not None and features.V is not None:
+        pairs.append((views.V, features.V))
+
+    def strip(at: slice) -> list[tuple[Array, Array]]:
+        return [(kernels.factor_products(X[at], W[at]), W[at].T @ W[at]) for X, W in pairs]
+
+    for parts in threads.over_strips(strip, views.n_samples):
+        for part, gram in parts:
+            Q += part
+            WtW += gram
+    return Q, WtW
+
+
 def project(views: Views, factors: list[Array]) -> tuple[Array, Array | None]:
     """``XH`` and ``X̃H``: one matrix product a view."""
     H = kernels.khatri_rao(factors)
-    return views.X @ H, None if views.V is None else views.V @ H
+    return rows_times(views.X, H), None if views.V is None else rows_times(views.V, H)
 
 
 def solve_features(
@@ -248,7 +269,7 @@ def sweep(
         misfit = _misfit(sums, factors)
         sums = blended
     residual = views.residual(misfit, features, factors)
-    memory.W, memory.V = features.W, features.V
+    memory.W, memory.V, memory.sizes = features.W, features.V, features.sizes
     reg = 0.5 * alpha * (features.norm_squared + sum(kernels.inner(U, U) for U in factors))
     terms = {
         "objective": 0.5 * residual + reg + features.beta * features.contrast,
@@ -337,8 +358,12 @@ def run(
             current = views() if callable(views) else views
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
-                W = memory.W if memory.W is not None else np.ones((1, factors[0].shape[1]))
-                factors = kernels.normal_form(factors, np.linalg.norm(W, axis=0))[0]
+                sizes = memory.sizes
+                if memory.W is not None:
+                    sizes = np.linalg.norm(memory.W, axis=0)
+                if sizes is None:
+                    sizes = np.ones(factors[0].shape[1])
+                factors = kernels.normal_form(factors, sizes)[0]
                 memory.W = memory.V = None
                 monitor.new_phase()
             active = no_contrast if iteration < warm_up else contrast

@@ -40,7 +40,9 @@ def _tiles(block: Array, work: Callable[[Array, slice], list[Array]]) -> list[Ar
     Tiles are shared among threads, one a processor, each with a BLAS of one thread; the sum is
     taken in the order of the tiles, so that it is the same to the bit.
     """
-    step = max(1, _TILE // max(1, block[0].size)) if len(block) else 1
+    # A power of two, a strip at most: tiles lie at the same samples whatever the blocks are.
+    most = max(1, _TILE // max(1, block[0].size)) if len(block) else 1
+    step = min(1 << (most.bit_length() - 1), threads.STRIP_ROWS)
     places = [slice(a, min(a + step, len(block))) for a in range(0, len(block), step)]
     total: list[Array] = []
     with threads.single("blas"):

@@ -26,6 +26,9 @@ from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
+#: Samples at the beginning that say what sums of the first pass are taken about.
+HEAD = 256
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -196,8 +199,7 @@ def gather(source: Source) -> compress.Moments:
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
-            shift = block.mean(axis=0, dtype=np.float64).astype(block.dtype)
-            moments = compress.Moments(shift, unit=compress.rough_size(block - shift))
+            moments = _begun(block[:HEAD])
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n
@@ -205,46 +207,52 @@ def gather(source: Source) -> compress.Moments:
     return moments
 
 
-def _rough_mean(source: SpreadSource) -> Array:
-    """Return what to take sums about, so that these do not cancel."""
+def _begun(head: Array) -> compress.Moments:
+    """Return sums to begin with, about what the first samples say."""
+    shift = head.mean(axis=0, dtype=np.float64).astype(head.dtype)
+    return compress.Moments(shift, unit=compress.rough_size(head - shift))
+
+
+def _check_count(source: SpreadSource) -> int:
     if source.n_samples < 2:
         raise InvalidInputError(
             f"{source.name} has {source.n_samples} samples; at least 2 are needed"
         )
-    return source.head().mean(axis=0, dtype=np.float64).astype(source.dtype)
+    return source.n_samples
 
 
 def _gather(source: SpreadSource) -> compress.Moments:
     """Sum up the first pass where the blocks are."""
-    out = compress.Moments(_rough_mean(source))
-    _, out.total, *out.grams = source.summed(partial(_moments, out.shift))
-    out.n = source.n_samples
+    n = _check_count(source)
+    out = _begun(source.head(HEAD))
+    out.total, *out.grams = source.summed(partial(_moments, out.shift, out.unit))
+    out.n = n
     return out
 
 
-def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
-    """Learn mean and scale alone where the blocks are, in one pass."""
-    shift, n = _rough_mean(source), source.n_samples
-    total, squares = source.summed(partial(_squares, shift))
-    mean = shift + total / n if center else np.zeros(source.dims)
-    move = shift - mean
-    energy = float(squares) + 2.0 * float(np.sum(total * move)) + n * float(np.sum(move * move))
-    size = float(np.sqrt(max(energy, 0.0) / n))
-    scaling.check_spread(size, mean, (n, *source.dims), source.dtype, center=center)
-    spread = size / float(np.sqrt(mean.size))
-    return Preparation(n, mean.astype(source.dtype), size if scale else 1.0, spread)
-
-
-def _moments(shift: Array, block: Array) -> list[Any]:
-    moments = compress.Moments(shift)
+def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
+    moments = compress.Moments(shift, unit=unit)
     moments.add(block)
-    return [moments.n, moments.total, *moments.grams]
+    return [moments.total, *moments.grams]
 
 
-def _squares(shift: Array, block: Array) -> list[Any]:
-    centred = block - shift
-    flat = centred.reshape(len(block), -1)
-    return [centred.sum(axis=0, dtype=np.float64), kernels.row_norms_squared(flat).sum()]
+def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
+    n = _check_count(source)
+    exact = source.summed(_sum)[0] / n if center else np.zeros(source.dims)
+    mean = exact.astype(source.dtype)
+    size = float(np.sqrt(float(source.summed(partial(_squares, mean))[0]) / n))
+    scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
+    spread = size / float(np.sqrt(mean.size))
+    return Preparation(n, mean, size if scale else 1.0, spread)
+
+
+def _sum(block: Array) -> list[Any]:
+    return [block.sum(axis=0, dtype=np.float64)]
+
+
+def _squares(mean: Array, block: Array) -> list[Any]:
+    return [kernels.row_norms_squared((block - mean).reshape(len(block), -1)).sum()]
 
 
 def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:

@@ -13,10 +13,9 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
+from tensorcontrast import checks, threads
 from tensorcontrast.decompose.scaling import CHUNK_VALUES
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
-from tensorcontrast.threads import STRIP_ROWS
 
 Array = NDArray[Any]
 
@@ -165,8 +164,8 @@ class MappedSource:
 def samples_a_block(dims: tuple[int, ...]) -> int:
     """How many samples of these dims are read at a time: whole strips, or a part of one."""
     most = max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
-    if most >= STRIP_ROWS:
-        return most - most % STRIP_ROWS
+    if most >= threads.STRIP_ROWS:
+        return most - most % threads.STRIP_ROWS
     return 1 << (most.bit_length() - 1)
 
 

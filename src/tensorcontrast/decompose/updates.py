@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import threads
 from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.losses import unit_rows
 from tensorcontrast.errors import NumericalError
@@ -69,7 +70,19 @@ class Encoder:
 
     def __call__(self, P: Array) -> Array:
         """``w = xH(HᵀH + αI)⁻¹`` for P = XH (n, r). Equation E12."""
-        return P @ self.K_inverse
+        return rows_times(P, self.K_inverse)
+
+
+def rows_times(X: Array, M: Array) -> Array:
+    """``XM`` by strips of rows: what a row gives does not depend on how many there are."""
+    out = np.empty((len(X), M.shape[1]), dtype=np.result_type(X, M))
+
+    def strip(at: slice) -> None:
+        np.matmul(X[at], M, out=out[at])
+
+    for _ in threads.over_strips(strip, len(X)):
+        pass
+    return out
 
 
 @dataclass(frozen=True)

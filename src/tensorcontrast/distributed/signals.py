@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tensorcontrast import threads
 from tensorcontrast.decompose.source import samples_a_block, working_dtype
 from tensorcontrast.decompose.views import by_strips
+from tensorcontrast.distributed.source import aligned
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -42,8 +43,7 @@ def spectrograms(
     first = _Transform(tensorize, None, 0, 1, (), np.dtype(float)).tensors(np.asarray(signals[:1]))
     dims = first.shape[1:]
     most = samples_a_block(dims)
-    if max(signals.chunks[0]) > most:
-        signals = signals.rechunk({0: most})
+    signals = signals.rechunk({0: aligned(signals.chunks[0], most)})
     dtype = working_dtype(first.dtype, "X")
     return signals.map_blocks(
         _Transform(tensorize, augment, seed, len(signals), dims, dtype),

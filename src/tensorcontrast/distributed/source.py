@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
+from tensorcontrast import checks, threads
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
 from tensorcontrast.distributed import blocks as on
@@ -71,9 +72,7 @@ class DaskSource:
                 "needed"
             )
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
-        most = samples_a_block(X.shape[1:])
-        if max(X.chunks[0]) > most:
-            X = X.rechunk({0: tuple(_cut(X.chunks[0], most))})
+        X = X.rechunk({0: aligned(X.chunks[0], samples_a_block(X.shape[1:]))})
         self.X, self.name = X, name
         self.reader = Reader(
             tuple(int(d) for d in X.shape[1:]),
@@ -128,11 +127,9 @@ class DaskSource:
 
     # ------------------------------------------------------------ what stays where the blocks are
 
-    def head(self, most: int = 256) -> Array:
-        """Return the first samples, at most so many and of the first block only."""
-        count = min(most, self.sizes[0])
-        made = self.X[:count].compute()
-        return self.reader(made, 0)
+    def head(self, most: int) -> Array:
+        """Return the first samples, at most so many."""
+        return self.reader(on.computed([self.X[:most]])[0], 0)
 
     def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
         """Sum over blocks of what the function gives for each: numbers and arrays, in float64."""
@@ -223,8 +220,13 @@ def _array(source: Any) -> Any:
     return getattr(source, "X", None) if hasattr(source, "X") else source
 
 
-def _cut(sizes: tuple[int, ...], most: int) -> Iterator[int]:
-    """Sizes of blocks of which none is larger than ``most``."""
-    for size in sizes:
-        parts = max(1, -(-size // most))
-        yield from (size // parts + (i < size % parts) for i in range(parts))
+def aligned(sizes: Sequence[int], most: int) -> tuple[int, ...]:
+    """Sizes of blocks of at most ``most`` samples that are whole strips, near to those given.
+
+    Strips lie at the same samples in every fit, in memory or not, so that all take the same sums.
+    """
+    step = min(most, threads.STRIP_ROWS)
+    n = int(sum(sizes))
+    near = (round(edge / step) * step for edge in np.cumsum(sizes).tolist() if edge < n)
+    ordered = sorted({0, n, *(edge for edge in near if edge < n)})
+    return tuple(min(most, b - at) for a, b in pairwise(ordered) for at in range(a, b, most))

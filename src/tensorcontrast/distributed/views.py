@@ -33,12 +33,20 @@ GATHERED_VALUES = 2**26
 class BlockFeatures(als.Features):
     """Features that stay on the workers: W and V are not there, their squared norm is."""
 
-    size: float = 0.0
+    squares: float = 0.0
+    column_squares: Array | None = None
+    #: Factors and ridge that make them again.
+    made_by: tuple[list[Array], float | Array] = ((), 0.0)  # type: ignore[assignment]
+
+    @property
+    def sizes(self) -> Array | None:
+        """Norms of the columns of W."""
+        return None if self.column_squares is None else np.sqrt(self.column_squares)
 
     @property
     def norm_squared(self) -> float:
         """‖W‖² + ‖W̃‖²."""
-        return self.size
+        return self.squares
 
 
 @dataclass
@@ -127,9 +135,15 @@ class BlockViews:
                 Q, WtW = on.total(parts)
             return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
         work = _Sweep(factors, alpha, self.paired)
-        Q, WtW, size = on.total_over(work, self.blocks, self.groups)
+        Q, WtW, squares, columns = on.total_over(work, self.blocks, self.groups)
         nothing: Any = None
-        features = BlockFeatures(nothing, None, size=float(size))
+        features = BlockFeatures(
+            nothing,
+            None,
+            squares=float(squares),
+            column_squares=columns,
+            made_by=(factors, alpha),
+        )
         return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
 
     def final(
@@ -146,18 +160,42 @@ class BlockViews:
         if contrast is not als.no_contrast:
             features, P = self._contrasted(factors, contrast, alpha, memory)
             HtH = kernels.gram(factors)
-            return features, kernels.residual_squared(self.norm_x, P, features.W, HtH)
+            residual = kernels.residual_squared(self.norm_x, P, features.W, HtH)
+            if kernels.cancelled(residual, self.norm_x, self.dtype):
+                residual = self._direct(features, factors, paired=False)
+            return features, residual
         made = on.persisted(on.each(_Encode(factors, alpha, self.paired), self.blocks))
         inner, WtW = on.total(on.each(_fit_sums, made))
         residual = self.norm_x - 2.0 * float(inner) + kernels.inner(WtW, kernels.gram(factors))
+        if kernels.cancelled(residual, self.norm_x, self.dtype):
+            residual = self._direct(
+                BlockFeatures(None, None, made_by=(factors, alpha)),  # type: ignore[arg-type]
+                factors,
+                paired=False,
+            )
         rank = factors[0].shape[1]
         count = 2 if self.paired else 1
         W, *V = [self._gathered(on.each(_Item(i), made), rank) for i in range(count)]
         return als.Features(W, V[0] if V else None), max(residual, 0.0)
 
     def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
-        """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``."""
-        return max(self.norm_squared + misfit, 0.0)
+        """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
+        value = self.norm_squared + misfit
+        if not kernels.cancelled(value, self.norm_squared, self.dtype):
+            return value
+        return self._direct(features, factors, self.paired)
+
+    def _direct(self, features: als.Features, factors: list[Array], paired: bool) -> float:
+        """Squared residual without cancellation, with what compression has lost."""
+        if isinstance(features, BlockFeatures):
+            tasks = on.each(_Direct(features.made_by, factors, paired), self.blocks)
+        else:
+            rows = (self._cut(features.W), self._cut(features.V))
+            tasks = on.each(_Direct(None, factors, paired), self.blocks, *rows)
+        with on.large_graphs():
+            residual, held = on.total(tasks)
+        norm = self.norm_squared if paired else self.norm_x
+        return float(residual) + max(norm - float(held), 0.0)
 
     def _contrasted(
         self,
@@ -249,8 +287,37 @@ class _Sweep:
 
     def __call__(self, block: als.Views) -> list[Any]:
         views = block if self.paired else block.alone()
-        features, sums = views.solve(self.factors, als.no_contrast, self.alpha, als.Memory())
-        return [sums.Q, sums.WtW, features.norm_squared]
+        features, _ = als.solve_features(
+            views, self.factors, als.no_contrast, self.alpha, als.Memory()
+        )
+        W = features.W
+        columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
+        return [*als.sums_over(views, features), features.norm_squared, columns]
+
+
+@dataclass(frozen=True)
+class _Direct:
+    """``‖X − WHᵀ‖²`` and ‖X‖² of a block as it is fitted, of both views where paired."""
+
+    made_by: tuple[list[Array], float | Array] | None
+    factors: list[Array]
+    paired: bool
+
+    def __call__(
+        self, block: als.Views, W: Array | None = None, V: Array | None = None
+    ) -> list[float]:
+        views = block if self.paired else block.alone()
+        if self.made_by is not None:
+            made, _ = als.solve_features(
+                views, self.made_by[0], als.no_contrast, self.made_by[1], als.Memory()
+            )
+            W, V = made.W, made.V
+        residual = held = 0.0
+        for X, features in ((views.X, W), (views.V, V)):
+            if X is not None and features is not None:
+                residual += kernels.residual_direct(X, features, self.factors)
+                held += float(kernels.row_norms_squared(X).sum())
+        return [residual, held]
 
 
 @dataclass(frozen=True)
@@ -266,8 +333,7 @@ class _Project:
 
 def _with_features(block: als.Views, W: Array, V: Array | None) -> list[Any]:
     """Take the sums of E10 over a block whose features are given."""
-    sums = als.Statistics.of(block, als.Features(W, V))
-    return [sums.Q, sums.WtW]
+    return list(als.sums_over(block, als.Features(W, V)))
 
 
 @dataclass(frozen=True)
