@@ -175,11 +175,17 @@ def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
                 left.cancel()
 
 
-def over_strips(function: Callable[[slice], R], n_rows: int) -> Iterator[R]:
-    """Results of the function for each strip of rows, in order, with a BLAS of one thread."""
+def over_strips(function: Callable[[slice], R], n_rows: int, row_work: int) -> Iterator[R]:
+    """Results of the function for each strip of rows, in order, with a BLAS of one thread.
+
+    ``row_work`` is how many multiplications a row takes: little work is done by one thread.
+    """
     places = [slice(a, min(a + STRIP_ROWS, n_rows)) for a in range(0, n_rows, STRIP_ROWS)]
     with single("blas"):
-        yield from mapped(function, places)
+        if n_rows * row_work < WORTH_THREADS:
+            yield from map(function, places)
+        else:
+            yield from mapped(function, places)
 
 
 def allowed() -> int:

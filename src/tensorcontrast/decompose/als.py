@@ -224,7 +224,7 @@ def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
     def strip(at: slice) -> list[tuple[Array, Array]]:
         return [(kernels.factor_products(X[at], W[at]), W[at].T @ W[at]) for X, W in pairs]
 
-    for parts in threads.over_strips(strip, views.n_samples):
+    for parts in threads.over_strips(strip, views.n_samples, size * rank):
         for part, gram in parts:
             Q += part
             WtW += gram

@@ -244,7 +244,7 @@ class TiedContrast:
 
 
 def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
-    """Samples that a descent goes through, in their order; None for all."""
+    """Return the samples that a descent goes through, in their order; None for all."""
     if n_samples <= DESCENT_ROWS:
         return None
     drawn = np.random.default_rng(seed).choice(n_samples, DESCENT_ROWS, replace=False)
@@ -254,7 +254,7 @@ def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
 def held(
     views: als.Views | Callable[[], als.Views], rows: NDArray[np.intp] | None
 ) -> als.Views | Callable[[], als.Views]:
-    """Views of these samples in the memory of this process."""
+    """Return views of these samples in the memory of this process."""
     if callable(views):
         return lambda: _held(views(), rows)
     return _held(views, rows)

@@ -80,7 +80,7 @@ def rows_times(X: Array, M: Array) -> Array:
     def strip(at: slice) -> None:
         np.matmul(X[at], M, out=out[at])
 
-    for _ in threads.over_strips(strip, len(X)):
+    for _ in threads.over_strips(strip, len(X), M.size):
         pass
     return out
 
