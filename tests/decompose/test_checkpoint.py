@@ -93,7 +93,7 @@ CASES = {
     "plc, fresh views": (PLC, {"n_epochs": 15, "fresh_views": True}),
     "plc, beta sought": (PLC, {"n_epochs": 4, "beta": "auto", "n_init": 2}),
     "plc, als": (PLC, {"solver": "als"}),
-    "plc, als, beta sought": (PLC, {"solver": "als", "beta": "auto"}),
+    "plc, als, beta sought": (PLC, {"solver": "als", "beta": "auto", "max_iter": 7}),
     "plc, augmented": (PLC, {"augment": lambda X, rng: X + 0.1 * rng.normal(size=X.shape)}),
     "plc, robust": (PLC, {"robust": "huber", "n_epochs": 10}),
 }
