@@ -121,7 +121,7 @@ def main() -> int:
     RESULTS.mkdir(exist_ok=True)
     result = {
         "environment": environment(),
-        "rows": [{**asdict(row), "passed": row.passed} for row in rows],
+        "rows": [{**asdict(row), "passed": bool(row.passed)} for row in rows],
         "cells": [
             {
                 "dataset": s.dataset,
@@ -135,7 +135,7 @@ def main() -> int:
             for s in found.summary()
         ],
     }
-    (RESULTS / "accuracy.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / f"{arguments.folder.name}.json").write_text(json.dumps(result, indent=1) + "\n")
     return 0 if all(row.passed for row in rows) and not found.failed else 1
 
 

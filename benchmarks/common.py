@@ -107,6 +107,6 @@ def write(name: str, rows: list[Row]) -> Path:
     """Write rows and environment to ``benchmarks/results/NAME.json``."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    found = [{**asdict(row), "passed": row.passed} for row in rows]
+    found = [{**asdict(row), "value": float(row.value), "passed": bool(row.passed)} for row in rows]
     path.write_text(json.dumps({"environment": environment(), "rows": found}, indent=1) + "\n")
     return path

@@ -28,8 +28,9 @@ Array = NDArray[Any]
 CORE_PER_RANK = 32
 #: ``"auto"`` leaves tensors alone that it would not make smaller by this factor.
 LEAST_GAIN = 2.5
-#: ``"auto"`` leaves small fits alone: values in the data.
-LEAST_VALUES = 2**22
+#: ``"auto"`` leaves data in memory alone that have fewer values (1 GiB in float32): a core costs
+#: detail, and small fits are fast enough.
+LEAST_VALUES = 2**28
 #: Values that are rotated at a time, so that they stay in the processor's cache.
 _TILE = 2**18
 
