@@ -210,6 +210,11 @@ def test_a_changed_or_damaged_folder_is_refused(finished, tmp_path):
     folder = copy(finished[0].folder, tmp_path / "run")
     text = (folder / "config.json").read_text()
     (folder / "config.json").write_text(text.replace('"rank": 4', '"rank": 5'))
+    with pytest.raises(DamagedFileError, match="was changed since it was written"):
+        Run.load(folder)
+    edited = json.loads(text.replace('"rank": 4', '"rank": 5'))
+    del edited["checksum"]
+    (folder / "config.json").write_text(json.dumps(edited))
     with pytest.raises(DamagedFileError, match="was changed after the run began"):
         Run.load(folder)
     with pytest.raises(DamagedFileError, match="was changed"):
@@ -236,7 +241,13 @@ def test_a_changed_or_damaged_folder_is_refused(finished, tmp_path):
 def test_cells_of_wrong_types_are_named(finished, tmp_path, change):
     folder = copy(finished[0].folder, tmp_path / "run")
     lines = (folder / "cells.jsonl").read_text().splitlines()
-    lines[4] = json.dumps({**json.loads(lines[4]), **change})
+    cell = {**json.loads(lines[4]), **change}
+    lines[4] = json.dumps(cell)
+    (folder / "cells.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(DamagedFileError, match="line 5: was changed"):
+        Run.load(folder)
+    del cell["checksum"]  # as lines from before there was one
+    lines[4] = json.dumps(cell)
     (folder / "cells.jsonl").write_text("\n".join(lines) + "\n")
     with pytest.raises(DamagedFileError, match="line 5: is not a cell"):
         Run.load(folder)
@@ -246,6 +257,7 @@ def test_other_versions_are_told(finished, tmp_path):
     folder = copy(finished[0].folder, tmp_path / "run")
     data = json.loads((folder / "environment.json").read_text())
     data["sessions"][0]["packages"]["numpy"] = "1.0"
+    del data["checksum"]
     (folder / "environment.json").write_text(json.dumps(data))
     lines = (folder / "cells.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "cells.jsonl").write_bytes(b"".join(lines[:-1]))

@@ -32,7 +32,8 @@ def test_a_torn_last_line_is_dropped_and_cut_off(tmp_path, cut):
     path.write_bytes(whole[:-cut])
     assert store.read(path) == [{"a": 1}]
     store.append(path, [{"a": 3}])
-    assert path.read_bytes() == b'{"a": 1}\n{"a": 3}\n'
+    assert store.read(path) == [{"a": 1}, {"a": 3}]
+    assert path.read_bytes().count(b"\n") == 2
 
 
 def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
@@ -42,7 +43,8 @@ def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
     assert store.read(path) == [{"a": 1}, {"c": 1}]
     path.write_bytes(b"x" * 200_000)
     store.append(path, [{"c": 1}])
-    assert path.read_bytes() == b'{"c": 1}\n'
+    assert store.read(path) == [{"c": 1}]
+    assert b"x" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("bad", ["{", "[1]", "", "nonsense", "[" * 100_000])

@@ -6,6 +6,7 @@ skip it, and the next writer cuts it off. Writers hold a lock on the file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -21,14 +22,13 @@ __all__ = ["FORMAT", "append", "read", "read_json", "write_json"]
 
 #: Version of the layout of run folders.
 FORMAT = 1
+#: Name of the checksum in every line and file.
+CHECKSUM = "checksum"
 
 
 def append(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
     """Add records as lines: all of them or, where the disk is full, none."""
-    text = "".join(
-        json.dumps(_plain(record), sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-        for record in records
-    ).encode()
+    text = "".join(_text(_sealed(_plain(record))) + "\n" for record in records).encode()
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     except OSError as error:
@@ -74,13 +74,39 @@ def read(path: Path) -> list[dict[str, Any]]:
                 f"{path} line {number}: is not a cell; delete the line and run again, which "
                 "computes that cell anew"
             )
+        if not _whole(record):
+            raise DamagedFileError(
+                f"{path} line {number}: was changed since it was written; delete the line and run "
+                "again, which computes that cell anew"
+            )
         out.append(record)
     return out
 
 
+def _text(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def _sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """Record with the checksum of all else in it."""
+    return {**record, CHECKSUM: hashlib.sha256(_text(record).encode()).hexdigest()[:16]}
+
+
+def _whole(record: dict[str, Any]) -> bool:
+    """Whether the checksum is right, which is taken out; true where there is none."""
+    found = record.pop(CHECKSUM, None)
+    if found is None:
+        return True
+    try:
+        return found == _sealed(record)[CHECKSUM]
+    except (ValueError, UnicodeError):  # numbers that JSON does not have, half characters
+        return False
+
+
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece, with the version of the layout."""
-    text = json.dumps({"format": FORMAT, **_plain(data)}, indent=1, ensure_ascii=False)
+    sealed = _sealed({"format": FORMAT, **_plain(data)})
+    text = json.dumps(sealed, indent=1, ensure_ascii=False)
     with atomic_write(path) as stream:
         stream.write(text.encode() + b"\n")
 
@@ -95,8 +121,13 @@ def read_json(path: Path) -> dict[str, Any]:
         raise DamagedFileError(f"{path}: is not valid JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("format"), int):
         raise DamagedFileError(f"{path}: does not say its format")
-    if data.pop("format") > FORMAT:
+    if data["format"] > FORMAT:
         raise NewerFileError(f"{path}: was written by a newer version; update tensorcontrast")
+    if not _whole(data):
+        raise DamagedFileError(
+            f"{path}: was changed since it was written; start the run anew in another folder"
+        )
+    del data["format"]
     return data
 
 
