@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -349,10 +348,15 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         if self.representation == "complex":
             return False
         some = X[:: -(-len(X) // LEVEL_WINDOWS)].astype(np.float64)
-        with np.errstate(invalid="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # channels without any value
-            between = np.nanvar(np.nanmean(some, axis=2), axis=0)
-            within = np.nanmean(np.nanvar(some, axis=2), axis=0)
+        there = ~np.isnan(some)  # gaps count for nothing
+        some[~there] = 0.0
+        counts = there.sum(axis=2)
+        means = some.sum(axis=2) / np.maximum(counts, 1)
+        spread = (there * (some - means[..., None]) ** 2).sum(axis=2) / np.maximum(counts, 1)
+        windows = np.maximum((counts > 0).sum(axis=0), 1)
+        centre = means.sum(axis=0) / windows  # windows without a value have mean 0
+        between = ((counts > 0) * (means - centre) ** 2).sum(axis=0) / windows
+        within = spread.sum(axis=0) / windows
         return bool(np.any(between > within))
 
     def _check_learned(self) -> None:

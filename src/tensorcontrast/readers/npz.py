@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -182,17 +183,23 @@ def from_arrays(
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of an ``.npz``, sizes checked first and nothing unpickled."""
-    if not zipfile.is_zipfile(path):
-        with path.open("rb") as stream:
-            start = stream.read(4)
-        if start[:2] == b"PK":
+    # One handle from first to last: another process may put a new file in the place of this one.
+    with path.open("rb") as file:
+        return _read_open(path, file)
+
+
+def _read_open(path: Path, file: BinaryIO) -> dict[str, npt.NDArray[Any]]:
+    if not zipfile.is_zipfile(file):
+        file.seek(0)
+        if file.read(2) == b"PK":
             raise TruncatedFileError(f"{path}: the end of the .npz file is missing; copy it again")
         raise ForeignFileError(f"{path}: not an .npz file")
     arrays: dict[str, npt.NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
+    size = os.fstat(file.fileno()).st_size
+    with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        _check_count(path, len(members))
-        check_expansion(path, sum(m.file_size for m in members), path.stat().st_size)
+        _check_count(path, file, size, len(members))
+        check_expansion(path, sum(m.file_size for m in members), size)
         for member in members:
             key = member.filename.removesuffix(".npy")
             where = f"{path} member {member.filename!r}"
@@ -214,11 +221,10 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _check_count(path: Path, found: int) -> None:
+def _check_count(path: Path, file: BinaryIO, size: int, found: int) -> None:
     """Compare the number of members with what the end of the zip says, which zipfile does not."""
-    with path.open("rb") as stream:
-        stream.seek(-min(path.stat().st_size, 22 + 65535), 2)
-        end = stream.read()
+    file.seek(size - min(size, 22 + 65535))
+    end = file.read()
     said = int.from_bytes(end[end.rfind(b"PK\5\6") :][10:12], "little")
     if said not in (found, 0xFFFF):  # the latter where the number does not fit
         raise DamagedFileError(f"{path}: lists {found} of its {said} members; copy it again")
