@@ -1,4 +1,4 @@
-"""The program as a whole: start, help, version, completion, wrong calls."""
+"""The program as a whole: start, help, version, wrong calls."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tensorcontrast import __version__
-from tensorcontrast.cli.options import DATASETS, complete_data
+from tensorcontrast.cli.options import DATASETS
 from tensorcontrast.datasets import registry
 from tensorcontrast.evaluate.presets import PRESETS
 
@@ -94,43 +94,7 @@ def test_names_known_without_imports_are_the_real_ones(cli):
     assert ", ".join(PRESETS) in help_text
 
 
-def complete(cli_process, *words):
-    line = " ".join(["tensorcontrast", *words])
-    env = {
-        "_TENSORCONTRAST_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words)),
-    }
-    return cli_process(env=env).out.split()
-
-
-def test_completion_of_commands_datasets_and_presets(cli_process):
-    assert complete(cli_process, "da") == ["datasets"]
-    assert complete(cli_process, "fit", "sl") == ["sleep-edf"]
-    assert complete(cli_process, "datasets", "fetch", "p") == ["ptb-xl"]
-    assert complete(cli_process, "bench", "tab") == ["table1"]
-    assert complete(cli_process, "fit", "x", "--method", "plc") == ["plc", "plc-paper"]
-
-
 def test_terminals_that_know_ascii_only(cli_process):
     done = cli_process("datasets", "info", "sleep-edf", env={"PYTHONIOENCODING": "ascii"})
     assert done.code == 0
     assert "Obery\\xe9" in done.out
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(cli_process, shell):
-    done = cli_process(env={"_TENSORCONTRAST_COMPLETE": f"source_{shell}"})
-    assert done.code == 0
-    assert "tensorcontrast" in done.out
-    assert "_TENSORCONTRAST_COMPLETE" in done.out
-
-
-def test_completion_of_files(tmp_path, monkeypatch):
-    (tmp_path / "harbour").mkdir()
-    (tmp_path / "har.npz").write_bytes(b"")
-    (tmp_path / ".hidden").write_bytes(b"")
-    monkeypatch.chdir(tmp_path)
-    assert complete_data("har") == ["har", "har.npz", "harbour/"]
-    assert complete_data(f"{tmp_path}/") == [f"{tmp_path}/har.npz", f"{tmp_path}/harbour/"]
-    assert complete_data("nowhere/") == []

@@ -121,6 +121,7 @@ command(
     "tensorcontrast fit night.edf --window 30 --channels 'EEG Fpz-Cz,EEG Pz-Oz' -o model.tcm",
     "tensorcontrast fit windows.csv --fs 50 --rank 16 -m atd -o model.tcm",
     "tensorcontrast fit data.zarr --scheduler tcp://host:8786 -o model.tcm",
+    "tensorcontrast fit data.zarr --checkpoint fit.tcc --resume -o model.tcm",
 )(fit)
 command(
     app,
@@ -133,12 +134,14 @@ command(
     "transform",
     "tensorcontrast transform model.tcm watch -o features.csv",
     "tensorcontrast transform model.tcm night.edf --step 15 -o features.parquet",
+    "tensorcontrast transform model.tcm nights.zarr --workers 4 -o features.zarr",
 )(transform)
 command(
     app,
     "evaluate",
     "tensorcontrast evaluate model.tcm watch --budgets 10,30,100%",
     "tensorcontrast evaluate model.tcm windows.csv --fs 50 --labels activity --groups person",
+    "tensorcontrast evaluate model.tcm nights.zarr --workers 4",
 )(evaluate)
 command(
     app,

@@ -9,10 +9,11 @@ import typer
 
 from tensorcontrast.cli import data as recordings
 from tensorcontrast.cli import model as models
+from tensorcontrast.cli import stored
+from tensorcontrast.cli.cluster import Cluster
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import Force, complete_data
 from tensorcontrast.cli.session import Session, listing, safe
-from tensorcontrast.cli.transform import features_of
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.files import atomic_write
 
@@ -44,6 +45,7 @@ def components(
         int, typer.Option("--count", "-n", metavar="N", min=1, help="How many to show.")
     ] = 6,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    cluster: Cluster = Cluster(),  # noqa: B008
     force: Force = False,
 ) -> None:
     """Show what each feature is: its channels, its frequencies, its course in time.
@@ -52,6 +54,8 @@ def components(
     """
     from tensorcontrast.report.components import describe_components
 
+    if data is None and cluster.wanted:
+        raise UsageFailure("--scheduler, --workers and --memory-limit are for --data DATA.zarr")
     target = None
     if output is not None:
         if output.suffix.lower() not in PICTURES:
@@ -60,10 +64,11 @@ def components(
     fitted = models.load(model)
     rec = features = None
     if data is not None:
-        rec = recordings.read(session, data, reading, model=fitted)
+        rec = stored.opened(session, data, reading, cluster, model=fitted)
         if rec.y is None or not (rec.y >= 0).any():
             raise InvalidInputError(f"{data} has no labels; name their column with --labels")
-        features = features_of(session, fitted, rec)
+        with cluster.running(session):
+            features = stored.features_of(session, fitted, rec, cluster=cluster)
     about: dict[str, Any] = {"n_components": None}
     if rec is not None:
         about |= {"features": features, "y": rec.y, "classes": rec.classes}

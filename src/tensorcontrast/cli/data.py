@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["Data", "Reading", "read"]
+__all__ = ["Data", "Reading", "channels_for", "check_rate", "read"]
 
 READING = "Reading DATA"
 
@@ -28,8 +28,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder of NumPy files, or a built-in "
-        f"dataset: {', '.join(DATASETS)}.",
+        help="npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder of NumPy files, a Zarr store, or a "
+        f"built-in dataset: {', '.join(DATASETS)}.",
         autocompletion=complete_data,
         show_default=False,
     ),
@@ -105,13 +105,20 @@ class Reading:
 
 
 def read(
-    session: Session, data: str, options: Reading, *, model: ContrastiveFeatures | None = None
+    session: Session,
+    data: str,
+    options: Reading,
+    *,
+    model: ContrastiveFeatures | None = None,
+    gaps: bool = False,
 ) -> Recordings:
     """Read DATA; with a model, in the form that it was fitted on.
 
     The channels of the model are picked by name, and signals that are longer than its windows
-    are cut, with a note of both.
+    are cut, with a note of both. Missing values are an error, unless there may be ``gaps`` or
+    the model leaves them out.
     """
+    gaps = gaps or (model is not None and model.missing == "mask")
     names, windows = options.channel_names, cutting.asked(options.window, options.step)
     if options.fs is not None and not options.fs > 0:
         raise UsageFailure(f"--fs {options.fs:g} is not above 0")
@@ -125,7 +132,7 @@ def read(
             rec, cut = _load(data, options, windows)
             rec = _roles(rec, options, data)
         else:
-            rec, cut = _read_file(data, options, names, windows, model)
+            rec, cut = _read_file(data, options, names, windows, model, gaps or options.drop_nan)
         for condition in options.where or []:
             rec = _where(session, rec, condition, data)
         if options.fs is not None:
@@ -135,13 +142,19 @@ def read(
             rec = cutting.cut(session, rec, windows, longer_than)
         if options.drop_nan:
             rec = _drop_nan(session, rec, data)
-    if model is not None and model.fs_ is not None and rec.fs is None:
+    if model is not None:
+        check_rate(rec, data, model)
+    session.detail(repr(rec))
+    return rec
+
+
+def check_rate(rec: Any, data: str, model: ContrastiveFeatures) -> None:
+    """Raise where nothing tells the rate of recordings for a model that knows its own."""
+    if model.fs_ is not None and rec.fs is None:
         raise InvalidInputError(
             f"{data} does not say its sampling rate and the model was fitted at {model.fs_:g} Hz; "
             f"pass --fs {model.fs_:g} if that is its rate"
         )
-    session.detail(repr(rec))
-    return rec
 
 
 def _builtin(session: Session, data: str) -> bool:
@@ -187,6 +200,7 @@ def _read_file(
     names: list[str] | None,
     windows: cutting.Windows | None,
     model: ContrastiveFeatures | None,
+    gaps: bool,
 ) -> tuple[Recordings, bool]:
     """Read a file with the options that its reader has; tells whether windows were cut."""
     from tensorcontrast import readers
@@ -209,7 +223,7 @@ def _read_file(
         "group": options.groups,
         "fs": options.fs,
         "channels": names,
-        "allow_nan": options.drop_nan or None,
+        "allow_nan": gaps or None,
     }
     for keyword, value in wanted.items():
         if value is not None and keyword in accepted:
@@ -295,9 +309,15 @@ def _pick(
 ) -> Recordings:
     if names is not None and (rec.channels is None or tuple(names) != rec.channels):
         return rec.select(channels=names)
-    wanted = None if model is None else model.channels_
+    wanted = None if model is None else channels_for(session, rec, model)
+    return rec if wanted is None else rec.select(channels=wanted)
+
+
+def channels_for(session: Session, rec: Any, model: ContrastiveFeatures) -> tuple[str, ...] | None:
+    """Channels of the model where recordings have others or another order, with a note."""
+    wanted = model.channels_
     if wanted is None or rec.channels is None or rec.channels == wanted:
-        return rec
+        return None
     missing = [name for name in wanted if name not in rec.channels]
     if missing:
         raise InvalidInputError(
@@ -305,7 +325,7 @@ def _pick(
             f"have; it has {_listed(rec.channels)}"
         )
     session.note(f"using the {len(wanted)} channels of the model of {len(rec.channels)}")
-    return rec.select(channels=wanted)
+    return wanted
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

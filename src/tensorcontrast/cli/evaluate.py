@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from tensorcontrast.cli import data as recordings
 from tensorcontrast.cli import model as models
+from tensorcontrast.cli import stored
+from tensorcontrast.cli.cluster import Cluster
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.session import Session, listing, safe
-from tensorcontrast.cli.transform import features_of
 from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def evaluate(
         ),
     ] = False,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    cluster: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Cross-validate a logistic classifier on a model's features, subject by subject.
 
@@ -67,16 +69,17 @@ def evaluate(
 
     amounts = parse_budgets(budgets)
     fitted = models.load(model)
-    rec = recordings.read(session, data, reading, model=fitted)
+    rec = stored.opened(session, data, reading, cluster, model=fitted)
     y, groups = _labels(rec, data), _groups(rec, data, ungrouped)
     n_folds = _folds(session, folds, groups[y >= 0])
-    known = _known(session, fitted, rec)
     _rare(session, rec, y, groups)
-    features = features_of(session, fitted, rec)
     labelled = y >= 0
+    with cluster.running(session):
+        known = _known(session, fitted, rec)
+        features = stored.features_of(session, fitted, rec, cluster=cluster, only=labelled)
     with session.progress("probing") as update:
         scores, predictions = cross_validate(
-            features[labelled],
+            features,
             y[labelled],
             groups[labelled],
             amounts,
@@ -159,13 +162,11 @@ def _folds(session: Session, wanted: int, groups: Array) -> int:
 
 def _known(session: Session, model: ContrastiveFeatures, rec: Recordings) -> float | None:
     """Share of the windows that the model was fitted on; None where it does not tell."""
-    from tensorcontrast.cli.fingerprint import known_share
-
     kept = (getattr(model, "fitted_on_", None) or {}).get("sketch")
     if kept is None:
         session.detail("the model does not say what it was fitted on")
         return None
-    share = known_share(rec.X, kept)
+    share = stored.known_share(rec, kept)
     if share > 0:
         session.warn(
             f"the model was fitted on {share:.0%} of these windows (without their labels); for "

@@ -45,6 +45,11 @@ _WORDS = (
     (re.compile(r"pass allow_nan=True|allow_nan=True"), "pass --drop-nan"),
     (re.compile(r"\bpass format= ?"), "pass --data-format "),
     (re.compile(r"\bpass (channels|sample|fs)= ?"), r"pass --\1 "),
+    (re.compile(r"fit without resume="), "leave --resume out (--force begins anew)"),
+    (
+        re.compile(r"with checkpoint=PATH, fit\(resume=PATH\) goes on with the same data"),
+        "after --checkpoint FILE the same command with --resume goes on",
+    ),
 )
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["known_share", "sketch"]
+__all__ = ["hashes", "known_share", "share_among", "sketch"]
 
 #: Most hashes that are kept: the smallest ones, a random choice of windows.
 KEPT = 2048
 
 
-def _hashes(X: NDArray[Any]) -> NDArray[np.int64]:
+def hashes(X: NDArray[Any]) -> NDArray[np.int64]:
     """Sorted hashes of distinct windows."""
     found = {
         int.from_bytes(hashlib.blake2b(window, digest_size=8).digest(), "little", signed=True)
@@ -25,7 +25,7 @@ def _hashes(X: NDArray[Any]) -> NDArray[np.int64]:
 
 def sketch(X: NDArray[Any]) -> NDArray[np.int64]:
     """Smallest hashes of the windows X [n, channel, time]."""
-    return _hashes(X)[:KEPT]
+    return hashes(X)[:KEPT]
 
 
 def known_share(X: NDArray[Any], kept: NDArray[np.int64]) -> float:
@@ -38,7 +38,11 @@ def known_share(X: NDArray[Any], kept: NDArray[np.int64]) -> float:
     >>> known_share(X[20:], sketch(X[:30])), known_share(rng.normal(size=(5, 2, 8)), sketch(X))
     (0.5, 0.0)
     """
-    found = _hashes(X)
+    return share_among(hashes(X), kept)
+
+
+def share_among(found: NDArray[np.int64], kept: NDArray[np.int64]) -> float:
+    """Share of windows, by their hashes, that were among those of a sketch."""
     if len(kept) >= KEPT:  # beyond its largest hash a full sketch says nothing
         found = found[found <= kept[-1]]
     return float(np.isin(found, kept).mean()) if len(found) else 0.0

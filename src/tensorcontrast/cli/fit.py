@@ -10,9 +10,11 @@ import typer
 
 from tensorcontrast.cli import data as recordings
 from tensorcontrast.cli.cluster import Cluster, lazy_sketch, open_data
-from tensorcontrast.cli.failures import UsageFailure
+from tensorcontrast.cli.failures import UsageFailure, message_of
+from tensorcontrast.cli.keeping import Checkpoint, Keeping
 from tensorcontrast.cli.options import Force, complete_data, complete_files
 from tensorcontrast.cli.session import Session, facts, safe
+from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorcontrast.cli.settings import FitSettings
@@ -109,13 +111,33 @@ def fit(
             help="Keep the signed mean of each frame (gravity); default: where levels differ.",
         ),
     ] = None,
+    missing: Annotated[
+        str | None,
+        _option(
+            "--missing",
+            metavar="HOW",
+            help="Missing values: error (default), or mask to leave them out of the fit.",
+            autocompletion=_choice("error", "mask"),
+        ),
+    ] = None,
+    robust: Annotated[
+        str | None,
+        _option(
+            "--robust",
+            metavar="HOW",
+            help="huber: windows with artefacts count less.",
+            autocompletion=_choice("huber"),
+        ),
+    ] = None,
+    keeping: Keeping = Keeping(),  # noqa: B008
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     cluster: Cluster = Cluster(),  # noqa: B008
     force: Force = False,
 ) -> None:
     """Learn features from recordings; labels are never used.
 
-    Writes one model file with all that transform needs: rate, channels, spectrogram, factors.
+    Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
+    fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
     settings = _settings(
         config,
@@ -123,6 +145,8 @@ def fit(
         rank=rank,
         seed=seed,
         augment=augment,
+        missing=missing,
+        robust=robust,
         params=_params(param),
         tensor={
             "n_fft": n_fft,
@@ -138,15 +162,27 @@ def fit(
         raise UsageFailure("no place for the model; pass -o MODEL, such as -o model.tcm")
     target = session.target(output or Path(settings.output or ""), force=force)
     options = _reading(reading, settings)
+    masked = settings.missing == "mask"
+    if masked and options.drop_nan:
+        raise UsageFailure("--drop-nan leaves out what --missing mask would use; choose one")
+    kept = keeping.prepared(session, settings.checkpoint, force=force)
+    if kept.path is not None and target.absolute() == kept.path.absolute():
+        raise UsageFailure("the model (-o) and the checkpoint need files of their own")
     stored = open_data(data, options, cluster)
-    rec: Any = stored or recordings.read(session, data, options)
+    if stored is not None and (masked or settings.robust or settings.params.get("robust")):
+        name = "--missing mask" if masked else "--robust"
+        raise UsageFailure(
+            f"{name} needs all windows in one process and is not for stores; name the recordings "
+            "that the store was made of"
+        )
+    rec: Any = stored or recordings.read(session, data, options, gaps=masked)
     if rec.fs is None:
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
     with cluster.running(session):
-        model = _fitted(session, settings, rec)
+        model = _fitted(session, settings, rec, kept)
         _remember(model, rec, options)
     model.save(target)
-    _tell(session, target, settings, model, rec)
+    _tell(session, target, settings, model, rec, kept)
 
 
 def _params(given: list[str] | None) -> dict[str, Any]:
@@ -196,7 +232,9 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
     return recordings.Reading(**chosen)
 
 
-def _fitted(session: Session, settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
+def _fitted(
+    session: Session, settings: FitSettings, rec: Recordings, kept: Checkpoint
+) -> ContrastiveFeatures:
     from tensorcontrast.cli.settings import estimator
 
     model = estimator(settings, rec)
@@ -214,13 +252,18 @@ def _fitted(session: Session, settings: FitSettings, rec: Recordings) -> Contras
                 total, text = limits["max_iter"], "decomposition"
             update(done=done - phase["start"], total=total, text=f"{name}: {text}")
 
-        model.decompose.set_params(callback=show)
+        model.decompose.set_params(callback=show, checkpoint=kept.path)
         try:
-            model.fit(rec)
+            model.fit(rec, resume=kept.resume or None)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("the fit was stopped; no model was written") from None
-    model.decompose.set_params(callback=None)  # code has no place in a model file
-    model.decompose_.set_params(callback=None)
+            raise KeyboardInterrupt(f"the fit was stopped; {kept.way_on}") from None
+        except InvalidInputError as error:
+            if "is a checkpoint of" in str(error):  # with other options
+                raise UsageFailure(message_of(error)) from error
+            raise
+    # code and places have no place in a model file
+    model.decompose.set_params(callback=None, checkpoint=None)
+    model.decompose_.set_params(callback=None, checkpoint=None)
     return model
 
 
@@ -247,6 +290,7 @@ def _tell(
     settings: FitSettings,
     model: ContrastiveFeatures,
     rec: Recordings,
+    kept: Checkpoint,
 ) -> None:
     core = model.decompose_
     length = f"{rec.n_times} points"
@@ -266,6 +310,8 @@ def _tell(
         "tensor_shape": model.tensorize_.output_shape_,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
+        "checkpoint": None if kept.path is None else str(kept.path),
+        "resumed_after": kept.done,
         "seconds": round(session.seconds, 3),
     }
     shape = " × ".join(str(n) for n in model.tensorize_.output_shape_)

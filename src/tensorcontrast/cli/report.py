@@ -9,6 +9,8 @@ import typer
 
 from tensorcontrast.cli import data as recordings
 from tensorcontrast.cli import model as models
+from tensorcontrast.cli import stored
+from tensorcontrast.cli.cluster import Cluster
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import Force, complete_data, complete_files
 from tensorcontrast.cli.session import Session, facts, safe
@@ -80,7 +82,8 @@ def report(
         if data is None:
             raise UsageFailure(f"{source} is a file: to show a model name recordings by --data")
         model = models.load(source)
-        rec = recordings.read(session, data, reading, model=model)
+        rec = stored.opened(session, data, reading, Cluster(), model=model)
+        rec = stored.sampled(session, rec, model)
         with session.progress(f"report of {source}"):
             command = f"tensorcontrast report {source} --data {data}"
             path = reports.model_report(model, rec, place, format=kind, command=command)

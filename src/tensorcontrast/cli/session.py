@@ -208,10 +208,10 @@ class Session:
 
         warnings.showwarning = show
 
-    def target(self, path: Path, *, force: bool) -> Path:
-        """Check that a file can be written before any work is done for it."""
+    def target(self, path: Path, *, force: bool, folder: bool = False) -> Path:
+        """Check that a file, or a ``folder``, can be written before any work is done for it."""
         path = path.expanduser()
-        if path.is_dir():
+        if path.is_dir() and not folder:
             raise UsageFailure(f"{path} is a folder; name a file to write")
         if path.exists() and not force:
             raise FileError(f"{path} exists and is not overwritten; pass --force or another name")

@@ -60,6 +60,9 @@ class FitSettings(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
     fresh_views: bool = False
+    missing: Literal["error", "mask"] | None = None
+    robust: Literal["huber"] | None = None
+    checkpoint: str | None = None
     output: str | None = None
     params: dict[str, Any] = {}
     data: DataSettings = DataSettings()
@@ -111,6 +114,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         augment=view,
         decompose=_decomposition(settings),
         fresh_views=settings.fresh_views,
+        missing=settings.missing or "error",
         random_state=settings.seed,
     )
     try:
@@ -127,14 +131,18 @@ def _decomposition(settings: FitSettings) -> Any:
     kinds: dict[str, Any] = {"plc": PLC, "cpd": CPD, "atd": ATD, "plc-paper": PLC}
     kind = kinds[settings.method]
     code = {"rank", "random_state", "callback", "verbose", "init", "augment", "clusterer"}
-    known = sorted(set(kind._get_param_names()) - code)
+    own = {"missing", "checkpoint"}  # which concern more than the method
+    known = sorted(set(kind._get_param_names()) - code - own)
     unknown = [name for name in settings.params if name not in known]
+    if unknown and unknown[0] in own:
+        raise UsageFailure(f"{unknown[0]} is no parameter of the method; pass --{unknown[0]}")
     if unknown:
         raise UsageFailure(
             f"{settings.method} has no parameter {unknown[0]!r}; it has {', '.join(known)}"
         )
+    params = settings.params | ({} if settings.robust is None else {"robust": settings.robust})
     make = PLC.paper if settings.method == "plc-paper" else kind
     try:
-        return make(rank=settings.rank, **settings.params)
+        return make(rank=settings.rank, **params)
     except InvalidInputError as error:
         raise UsageFailure(str(error)) from error

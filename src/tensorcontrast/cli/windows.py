@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["Windows", "asked", "cut", "of_model"]
+__all__ = ["Windows", "asked", "cut", "of_model", "tell"]
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,11 @@ def cut(
         new.columns["start"] = rec.columns["start"][source] + new.columns["start"]
     if "recording" in rec.columns:
         new.columns["recording"] = rec.columns["recording"][source]
-    seconds = "" if rec.fs is None else f" ({length / rec.fs:.4g} s)"
-    session.note(f"cut {len(rec)} signals into {len(new)} windows of {length} points{seconds}")
+    tell(session, len(rec), len(new), length, rec.fs)
     return new
+
+
+def tell(session: Session, signals: int, windows: int, length: int, fs: float | None) -> None:
+    """Note what was cut."""
+    seconds = "" if fs is None else f" ({length / fs:.4g} s)"
+    session.note(f"cut {signals} signals into {windows} windows of {length} points{seconds}")
