@@ -40,7 +40,7 @@ lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 bench: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.bench $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.data $(VENV)/.dev
+fuzz: $(VENV)/.data $(VENV)/.neural $(VENV)/.dev
 	$(BIN)/python tests/fuzz/run.py --count $(or $(COUNT),200000)
 
 docs: $(VENV)/.docs

@@ -34,6 +34,28 @@ def model_seeds() -> list[Seed]:
     return out
 
 
+def neural_seeds() -> list[Seed]:
+    """Networks as small as they come: what is learned is in many arrays of many names."""
+    from tensorcontrast.neural import BYOL, DeepTensor, SimCLR
+
+    quick = {"max_iter": 1, "batch_size": 6, "tol": 0.0, "random_state": 0}
+    models = [
+        SimCLR(n_features=2, projection=2, **quick),
+        BYOL(n_features=2, projection=2, hidden=2, **quick),
+        DeepTensor(rank=2, hidden=3, **quick),
+    ]
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            path = Path(folder) / "m.tcm"
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(MODEL_X)
+            save_model(model, path)
+            out.append(Seed({"m.tcm": path.read_bytes()}, "m.tcm"))
+    return out
+
+
 def forge_model(rng, seed: Seed) -> Seed:
     raw = seed.files[seed.entry]
     magic, version, zero, _, length = struct.unpack_from("<8sIIQQ", raw)

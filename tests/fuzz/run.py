@@ -49,13 +49,15 @@ def make_seeds(folder: Path, names: list[str]) -> None:
         pickle.dump(({name: TARGETS[name].seeds() for name in names}, outside()), stream)
 
 
-def work(share: int, names: list[str], start: int, stop: int, options, folder: Path) -> list[dict]:
+def work(share: int, counts: dict[str, int], options, folder: Path) -> list[dict]:
     """One share of every format's files; a crash is a finding, and the work goes on behind it."""
+    names, start = list(counts), options.start
     place = folder / str((start + share) % options.jobs)
     found, first = [], start + share
     while names:
-        command = [sys.executable, str(HERE / "worker.py"), "--targets", ",".join(names)]
-        command += ["--from", str(first), "--start", str(start + share), "--stop", str(stop)]
+        stops = ",".join(f"{name}:{start + counts[name]}" for name in names)
+        command = [sys.executable, str(HERE / "worker.py"), "--targets", stops]
+        command += ["--from", str(first), "--start", str(start + share)]
         command += ["--step", str(options.jobs), "--seed", str(options.seed)]
         command += ["--seconds", str(options.seconds), "--memory", str(options.memory)]
         process = subprocess.Popen(
@@ -99,19 +101,24 @@ def main(arguments=None) -> int:
     from targets import TARGETS
 
     names = options.only.split(",") if options.only else [n for n in TARGETS if n != "planted"]
+    for name in [n for n in names if n in TARGETS and not TARGETS[n].there]:
+        print(f"{name}: left out, for there is no {TARGETS[name].needs}")
+        names.remove(name)
     unknown = sorted(set(names) - set(TARGETS))
     if unknown:
         sys.exit(f"no format {', '.join(unknown)}; there are {', '.join(TARGETS)}")
-    each = -(-options.count // len(names))
+    if not names:
+        return 0
+    whole = [name for name in names if TARGETS[name].share == 1]
+    each = -(-options.count // len(whole or names))
+    counts = {n: max(1, int(each * TARGETS[n].share)) if whole else each for n in names}
     began = time.monotonic()
     findings, rows = [], {}
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         make_seeds(Path(folder), names)
         with ThreadPoolExecutor(options.jobs) as pool:
             shares = [
-                pool.submit(
-                    work, k, names, options.start, options.start + each, options, Path(folder)
-                )
+                pool.submit(work, k, counts, options, Path(folder))
                 for k in range(min(options.jobs, each))
             ]
             lines = [line for share in shares for line in share.result()]

@@ -4,6 +4,7 @@ import os
 import random
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import forge_arrays as arrays
 import forge_models as models
@@ -25,6 +26,14 @@ class Target:
     forge: object
     checksummed: bool = False
     model: bool = False
+    #: Files in a run of all formats, as a share of those of the others.
+    share: float = 1.0
+    #: A package without which there is nothing to read.
+    needs: str | None = None
+
+    @property
+    def there(self) -> bool:
+        return self.needs is None or find_spec(self.needs) is not None
 
     def read(self, path):
         return load_model(path) if self.model else Recordings.read(path)
@@ -51,6 +60,15 @@ TARGETS = {
         Target("ts", signals.ts_seeds, signals.forge_ts),
         Target("numpy", arrays.folder_seeds, arrays.forge_folder),
         Target("model", models.model_seeds, models.forge_model, checksummed=True, model=True),
+        Target(
+            "neural",
+            models.neural_seeds,
+            models.forge_model,
+            checksummed=True,
+            model=True,
+            share=0.125,
+            needs="torch",
+        ),
     )
 }
 

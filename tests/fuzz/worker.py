@@ -126,10 +126,9 @@ class Worker:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--targets", required=True, help="formats, one after the other")
+    parser.add_argument("--targets", required=True, help="formats, each with its last file")
     parser.add_argument("--from", dest="first", type=int, required=True, help="of the first format")
     parser.add_argument("--start", type=int, required=True, help="of the other formats")
-    parser.add_argument("--stop", type=int, required=True)
     parser.add_argument("--step", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
@@ -142,7 +141,8 @@ def main() -> None:
     worker = Worker(options.folder / str(options.start % options.step), options.seconds)
     for name, content in outside.items():
         (worker.folder / name).write_bytes(content)
-    names = options.targets.split(",")
+    stops = dict(target.split(":") for target in options.targets.split(","))
+    names = list(stops)
     originals = {
         name: [TARGETS[name].read(worker.write(seed)) for seed in seeds[name]] for name in names
     }
@@ -152,7 +152,7 @@ def main() -> None:
     with (worker.folder / "results").open("a") as results:
         for name in names:
             first = options.first if name == names[0] else options.start
-            for index in range(first, options.stop, options.step):
+            for index in range(first, int(stops[name]), options.step):
                 os.pwrite(progress, f"{name} {index}".ljust(40).encode(), 0)
                 trouble = worker.run(
                     TARGETS[name], seeds[name], originals[name], index, options.seed
