@@ -53,8 +53,7 @@ def test_values_of_options_datasets_and_presets(cli_process):
     assert complete(cli_process, "bash", "datasets", "fetch", "p") == ["ptb-xl"]
     assert complete(cli_process, "bash", "fit", "x", "--method", "plc") == ["plc", "plc-paper"]
     assert complete(cli_process, "bash", "fit", "x", "--missing", "m") == ["mask"]
-    for preset in PRESETS:
-        assert preset in complete(cli_process, "bash", "bench", preset[:2])
+    assert set(PRESETS) <= set(complete(cli_process, "bash", "bench", ""))
 
 
 @pytest.mark.parametrize("shell", SHELLS)

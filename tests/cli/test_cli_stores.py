@@ -121,6 +121,23 @@ def test_scores_of_a_store_are_those_of_the_file(cli, model, twin):
     assert a == b
 
 
+def test_a_converted_store_has_the_folds_and_budgets_of_its_file(cli, model, recordings, tmp_path):
+    """Convert sorts the names of classes and makes texts of groups."""
+    groups = np.where(recordings.groups == recordings.groups[0], 10, recordings.groups)
+    rec = recordings._with(groups=groups, classes=("walk", "rest", "climb"), columns={})
+    file = rec.save(tmp_path / "x.npz")
+    assert cli("convert", file, "-o", tmp_path / "x.zarr").code == 0
+    found = []
+    for data in (file, tmp_path / "x.zarr"):
+        done = cli("evaluate", model, data, "--budgets", "9,30,100%", "--json")
+        assert done.code == 0, done.err
+        found.append(done.json)
+    assert found[0]["classes"] == ["walk", "rest", "climb"]
+    assert found[1]["classes"] == ["climb", "rest", "walk"]
+    assert found[0]["scores"] == found[1]["scores"]
+    assert found[0]["recall"] == found[1]["recall"]
+
+
 def test_components_and_reports_of_a_store(cli, model, twin, tmp_path):
     a, b = (cli("components", model, "--data", data, "--json").json for data in twin)
     assert [c["component"] for c in a["components"]] == [c["component"] for c in b["components"]]
@@ -191,7 +208,7 @@ def test_a_scheduler_that_runs_already(cli, model, twin):
     import distributed
 
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
     ) as cluster:
         there = ["--scheduler", cluster.scheduler_address, "--json"]
         done = cli("evaluate", model, twin[1], "--budgets", "100%", *there)
