@@ -115,6 +115,10 @@ def cross_validate(
                 if not len(test):
                     raise InvalidInputError("its subjects have no labels to test on")
                 chosen = train[label_budget(code[train], score.budget, seed=seed + fold)]
+                if len(np.unique(y[chosen])) < 2:
+                    raise InvalidInputError(
+                        f"the training labels are all {y[chosen[0]]}; take a larger label budget"
+                    )
                 # Products this small wait for threads much longer than they take.
                 with warnings.catch_warnings(), single("blas"), single("openmp"):
                     # told once for all folds by the caller, with the names of the classes
