@@ -3,29 +3,36 @@
 ``python -m benchmarks.distributed [time] [traffic]`` measures at full size and prints the tables
 that docs/dask.md has; ``--quick`` does so with few samples, to see that it runs. Traffic is counted
 in the comms of every worker, both ways: data, partial sums, tasks and heartbeats alike.
+``python -m benchmarks.distributed report FOLDER`` writes the performance reports of ``distributed``
+for fits on 1, 2 and 4 workers, and prints what they and the workers say of transfers beside these
+counts.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dask.array
 import numpy as np
 import zarr
+from rich.console import Console
+from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 import distributed
 from benchmarks.common import Row, show, write
 from benchmarks.decompose import tensor
-from tensorcontrast import CPD, PLC
+from tensorcontrast import ATD, CPD, PLC
 
 RANK, DIMS = 32, (9, 33, 9)
 #: Samples of a block: 11 MB of tensors.
@@ -92,8 +99,20 @@ def bytes_so_far() -> dict[str, int]:
     return dict(tcp.counted_bytes)
 
 
-def bytes_an_iteration(client: Any, path: Path, iterations: int = 20) -> dict[str, float]:
-    """Bytes that an iteration of CPD brings to a worker and takes from it, mean over workers.
+def models(iterations: int, callback: Any = None) -> dict[str, Any]:
+    """Estimators whose iterations go over all samples, so many of them."""
+    params = dict(rank=RANK, max_iter=iterations, tol=0, random_state=0, callback=callback)
+    return {
+        "CPD": CPD(**params),
+        "PLC.paper": PLC.paper(**params),
+        "ATD": ATD(**params),
+    }
+
+
+def bytes_an_iteration(
+    client: Any, path: Path, name: str = "CPD", iterations: int = 20
+) -> dict[str, float]:
+    """Bytes that an iteration brings to a worker and takes from it, mean over workers.
 
     The counts are read when an iteration ends, after the first three and after the last.
     """
@@ -103,7 +122,7 @@ def bytes_an_iteration(client: Any, path: Path, iterations: int = 20) -> dict[st
         if row["iteration"] in (3, iterations):
             marks[int(row["iteration"])] = client.run(bytes_so_far)
 
-    fitted(CPD(rank=RANK, max_iter=iterations, tol=0, random_state=0, callback=mark), lazy(path))
+    fitted(models(iterations, mark)[name], lazy(path))
     first, last = marks[3], marks[iterations]
     return {
         way: float(np.mean([last[w][way] - first[w][way] for w in last])) / (iterations - 3)
@@ -114,30 +133,34 @@ def bytes_an_iteration(client: Any, path: Path, iterations: int = 20) -> dict[st
 def traffic(sizes: tuple[int, int], folder: Path) -> list[Row]:
     """Bytes of an iteration on 1, 2 and 4 workers, and their growth with the samples."""
     rows, found = [], {}
+    small, large = sizes
     for workers in (1, 2, 4):
         with cluster(workers) as client:
             client.run(count_bytes)
-            for n in sizes:
-                moved = bytes_an_iteration(client, folder / f"{n}.zarr")
-                found[workers, n] = moved
-                for way, name in (("in", "received"), ("out", "sent")):
-                    rows.append(
-                        Row(
-                            f"{name} a worker and iteration, {workers} workers, N = {n:,}",
-                            moved[way] / 1024,
-                            "KiB",
+            for name in models(1):
+                for n in sizes:
+                    moved = bytes_an_iteration(client, folder / f"{n}.zarr", name)
+                    found[name, workers, n] = moved
+                    for way, verb in (("in", "received"), ("out", "sent")):
+                        rows.append(
+                            Row(
+                                f"{name}: {verb} a worker and iteration, {workers} workers, "
+                                f"N = {n:,}",
+                                moved[way] / 1024,
+                                "KiB",
+                            )
                         )
-                    )
-    small, large = sizes
-    for workers in (2, 4):
-        ratio = sum(found[workers, large].values()) / sum(found[workers, small].values())
-        rows.append(
-            Row(
-                f"bytes an iteration, N = {large:,} / {small:,}, {workers} workers",
-                ratio,
-                at_most=1.2,
+    for name in models(1):
+        for workers in (2, 4):
+            ratio = sum(found[name, workers, large].values())
+            ratio /= sum(found[name, workers, small].values())
+            rows.append(
+                Row(
+                    f"{name}: bytes an iteration, N = {large:,} / {small:,}, {workers} workers",
+                    ratio,
+                    at_most=1.2,
+                )
             )
-        )
     core = 32 * RANK
     rows += [
         Row(f"cores of one view of {PLANNED:,} windows", PLANNED * core * 4 / 2**30, "GiB"),
@@ -149,6 +172,88 @@ def traffic(sizes: tuple[int, int], folder: Path) -> list[Row]:
         Row("a partial sum: Q and WᵀW in float64", (RANK * core + RANK**2) * 8 / 1024, "KiB"),
     ]
     return rows
+
+
+# ---------------------------------------------------------------------------- reports
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a performance report, and the workers' own counts, say of one fit."""
+
+    tasks: str
+    compute: str
+    transfer: str
+    sent: int
+
+
+def transferred(dask_worker: Any) -> int:
+    """Bytes of results that this worker has sent to others or to the caller."""
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def summary(page: str) -> dict[str, str]:
+    """Numbers of the summary of a performance report."""
+    found = {}
+    for key, pattern in (
+        ("tasks", r"number of tasks: ([\d,]+)"),
+        ("compute", r"compute time: ([\d.]+ ?\w+)"),
+        ("transfer", r"transfer time: ([\d.]+ ?\w+)"),
+    ):
+        match = re.search(pattern, page)
+        found[key] = match.group(1) if match else "0"
+    return found
+
+
+def reported(client: Any, model: Any, path: Path, target: Path) -> Told:
+    """Fit, with a performance report of it."""
+    before = client.run(transferred)
+    with distributed.performance_report(filename=str(target)):
+        fitted(model, lazy(path))
+    after = client.run(transferred)
+    sent = sum(after[w] - before[w] for w in after)
+    return Told(**summary(target.read_text(encoding="utf-8")), sent=sent)
+
+
+def report(folder: Path, quick: bool = False, iterations: int = 20) -> int:
+    """Write a report for each model on 1, 2 and 4 workers, and print what they hold."""
+    n = 5_000 if quick else 40_000
+    folder.mkdir(parents=True, exist_ok=True)
+    table = Table(
+        "fit",
+        "workers",
+        "tasks",
+        "compute time",
+        "transfer time",
+        "results sent",
+        "comms in",
+        "comms out",
+        title=f"performance reports: {iterations} iterations, N = {n:,}",
+    )
+    with tempfile.TemporaryDirectory() as name:
+        path = stored(n, Path(name))
+        for workers in (1, 2, 4):
+            with cluster(workers) as client:
+                client.run(count_bytes)
+                for kind, model in models(iterations).items():
+                    target = folder / f"{kind.lower().replace('.', '-')}-{workers}-workers.html"
+                    first = client.run(bytes_so_far)
+                    told = reported(client, model, path, target)
+                    last = client.run(bytes_so_far)
+                    comms = [
+                        sum(last[w][way] - first[w][way] for w in last) for way in ("in", "out")
+                    ]
+                    table.add_row(
+                        kind,
+                        str(workers),
+                        told.tasks,
+                        told.compute,
+                        told.transfer,
+                        *(f"{size / 2**20:.2f} MiB" for size in (told.sent, *comms)),
+                    )
+    Console().print(table)
+    print(f"reports in {folder}")
+    return 0
 
 
 # ---------------------------------------------------------------------------- time
@@ -171,13 +276,13 @@ def fitted(model: Any, X: Any) -> float:
 def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
     """Time whole fits on two workers and in this process, from the same store."""
     path, rows = folder / f"{n}.zarr", []
-    models = {
+    timed = {
         "CPD, 30 iterations": lambda: CPD(rank=RANK, max_iter=30, tol=0, random_state=0),
         "PLC, 30 iterations and 5 epochs": lambda: PLC(
             rank=RANK, max_iter=30, tol=0, n_epochs=5, random_state=0
         ),
     }
-    for name, make in models.items():
+    for name, make in timed.items():
         here, there = np.inf, np.inf
         with cluster(2):
             for _ in range(repeats):  # in turns, so that load hits both
@@ -209,6 +314,12 @@ def rows(part: str, quick: bool = False) -> list[Row]:
 def main(words: list[str]) -> int:
     """Measure the parts that are named, all by default; 1 if a goal was missed."""
     quick = "--quick" in words
+    if words[:1] == ["report"]:
+        folder = [word for word in words[1:] if word != "--quick"]
+        if len(folder) != 1:
+            print("report needs a folder to write to", file=sys.stderr)
+            return 2
+        return report(Path(folder[0]), quick)
     names = [word for word in words if word != "--quick"] or list(PARTS)
     unknown = [name for name in names if name not in PARTS]
     if unknown:

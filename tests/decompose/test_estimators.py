@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import graph
+from tensorcontrast.decompose import clusters
 from tensorcontrast.decompose.kernels import factor_match_score
 
 ALL = [CPD, ATD, PLC]
@@ -250,14 +250,10 @@ def test_one_seed_gives_the_same_bits_and_others_do_not(cls, dtype, planted):
     assert not np.array_equal(runs[0].factors_[0], runs[2].factors_[0])
 
 
-def test_mini_batch_k_means_is_repeatable_to_the_bit(planted, monkeypatch):
+def test_clustering_of_many_samples_is_repeatable_to_the_bit(planted, monkeypatch):
     X, *_ = planted
-    monkeypatch.setattr(graph, "MINI_BATCH_ABOVE", 50)
-    made = []
-    original = graph.MiniBatchKMeans
-    monkeypatch.setattr(graph, "MiniBatchKMeans", lambda **o: made.append(o) or original(**o))
+    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
     a, b = (PLC(solver="als", rank=3, n_clusters=3, random_state=0).fit(X) for _ in range(2))
-    assert made
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_array_equal(U, V)
     np.testing.assert_array_equal(a.labels_, b.labels_)

@@ -9,14 +9,18 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast.decompose import graph as graph_module
+from tensorcontrast import threads
+from tensorcontrast.decompose import clusters
+from tensorcontrast.decompose.clusters import Cells, Space, find_cells, moments
 from tensorcontrast.decompose.graph import (
+    GraphPart,
     SignedGraph,
     class_sums,
     cluster,
     cluster_space,
     label_change,
 )
+from tensorcontrast.decompose.parts import Whole, add
 from tensorcontrast.errors import InvalidInputError
 
 dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -121,16 +125,18 @@ def test_dense_on_a_sample_of_the_nodes():
 
 
 @dtypes
-def test_class_sums(dtype):
+def test_class_sums(monkeypatch, dtype):
     rng = np.random.default_rng(4)
     labels, V = rng.integers(0, 3, 17), rng.standard_normal((17, 4)).astype(dtype)
     labels[labels == 1] = 0  # a class that nobody is in
     slow = np.zeros((5, 4))
     for i, c in enumerate(labels):
         slow[c] += V[i]
-    sums = class_sums(labels, V, 5)
-    assert sums.dtype == dtype
-    np.testing.assert_allclose(sums, slow, atol=1e-5)
+    for few in (512, 2):
+        monkeypatch.setattr(clusters, "_FEW_CLASSES", few)
+        sums = class_sums(labels, V, 5)
+        assert sums.dtype == np.float64
+        np.testing.assert_allclose(sums, slow, atol=1e-5)
 
 
 # -------------------------------------------------------------------- the clustering
@@ -190,7 +196,7 @@ def test_features_that_are_all_equal(dtype):
 @pytest.mark.parametrize("threshold", [20_000, 10])
 def test_fewer_distinct_samples_than_clusters(monkeypatch, threshold):
     # Some clusters stay empty; their numbers are kept for the next warm start.
-    monkeypatch.setattr(graph_module, "MINI_BATCH_ABOVE", threshold)
+    monkeypatch.setattr(clusters, "FIRST_ROWS", threshold)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         y = rng.integers(0, 3, 60)
@@ -206,7 +212,7 @@ def test_fewer_distinct_samples_than_clusters(monkeypatch, threshold):
 
 @pytest.mark.parametrize("threshold", [20_000, 50])
 def test_warm_start_keeps_the_numbering(monkeypatch, threshold):
-    monkeypatch.setattr(graph_module, "MINI_BATCH_ABOVE", threshold)
+    monkeypatch.setattr(clusters, "FIRST_ROWS", threshold)
     W, _ = blobs()
     labels, centers = cluster(W, 4, seed=3)
     moved = W + 0.01 * np.random.default_rng(1).standard_normal(W.shape)
@@ -229,7 +235,7 @@ def test_centers_of_another_shape_are_no_start():
 @dtypes
 @pytest.mark.parametrize("threshold", [20_000, 50])
 def test_repeatable_to_the_bit(monkeypatch, dtype, threshold):
-    monkeypatch.setattr(graph_module, "MINI_BATCH_ABOVE", threshold)
+    monkeypatch.setattr(clusters, "FIRST_ROWS", threshold)
     W = np.random.default_rng(0).standard_normal((700, 6)).astype(dtype)
     first, centers = cluster(W, 5, seed=11)
     for _ in range(3):
@@ -242,27 +248,110 @@ def test_repeatable_to_the_bit(monkeypatch, dtype, threshold):
         np.testing.assert_array_equal(again, warm[0][1])
 
 
-def test_mini_batches_above_the_limit(monkeypatch):
-    made = []
+class Halves:
+    """Rows in two parts, as :mod:`.parts` asks for: sums of what each gives."""
 
-    class Spy(graph_module.MiniBatchKMeans):
-        def __init__(self, **options):
-            made.append(options)
-            super().__init__(**options)
+    def __init__(self, W, at):
+        self.n_samples, self.cut = len(W), at
+        self.asked = 0
 
-    # scikit-learn reads a class's parameters from __init__; the spy is fitted, never cloned.
-    monkeypatch.setattr(graph_module, "MiniBatchKMeans", Spy)
-    monkeypatch.setattr(Spy, "get_params", lambda self, deep=True: dict(made[-1]))
-    W, y = blobs(n=120)
-    monkeypatch.setattr(graph_module, "MINI_BATCH_ABOVE", 120)
-    cluster(W, 4)
-    assert made == []
-    monkeypatch.setattr(graph_module, "MINI_BATCH_ABOVE", 119)
-    labels, centers = cluster(W, 4, seed=1)
-    assert len(made) == 1
-    check_labels(labels, 120)
-    assert adjusted_rand_score(y, labels) == 1.0
-    assert centers.shape == (4, 5)
+    def summed(self, function, held):
+        self.asked += 1
+        found = add(*(function(part) for part in (held[: self.cut], held[self.cut :])))
+        return lambda: found
+
+    def rows(self, held, index):
+        self.asked += len(index)
+        return held[index]
+
+
+@dtypes
+@pytest.mark.parametrize("first_rows", [1000, 300])
+def test_parts_change_nothing(monkeypatch, dtype, first_rows):
+    monkeypatch.setattr(clusters, "FIRST_ROWS", first_rows)
+    monkeypatch.setattr(threads, "STRIP_ROWS", 64)
+    rng = np.random.default_rng(0)
+    W = (rng.standard_normal((700, 6)) * [1, 2, 3, 4, 5, 0] + 7).astype(dtype)
+    centers = None
+    for _ in range(3):
+        labels, new = cluster(W, 5, centers=centers, seed=11)
+        cells = find_cells(Halves(W, 320), W, 5, W.dtype, centers=centers, seed=11)
+        np.testing.assert_allclose(cells.centers, new, atol=1e-6)
+        np.testing.assert_array_equal(cells.labels(W), labels)
+        W, centers = W + 0.2 * rng.standard_normal(W.shape).astype(dtype), new
+
+
+def test_warm_steps_are_those_of_lloyd():
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((400, 3))
+    V = cluster_space(W)
+    centers = V[:4].copy()
+    labels, found = cluster(W, 4, centers=centers)
+    slow = KMeans(4, init=centers, n_init=1, max_iter=10).fit(V)
+    np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
+    np.testing.assert_array_equal(labels, slow.labels_)
+
+
+def test_a_bounded_sample_gives_the_first_centres(monkeypatch):
+    W, y = blobs(n=400)
+    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
+    parts = Halves(W, 100)
+    cells = find_cells(parts, W, 4, W.dtype, seed=1)
+    assert parts.asked < 50 + 2 + clusters.FIRST_STEPS  # rows and sums that came here
+    assert adjusted_rand_score(y, cells.labels(W)) == 1.0
+    means = np.array([cells.space(W[y == c]).mean(axis=0) for c in range(4)])
+    found = np.sort(cells.centers, axis=0)
+    np.testing.assert_allclose(found, np.sort(means, axis=0), atol=1e-6)
+
+
+def test_a_centre_without_rows_goes_to_the_farthest_row(monkeypatch):
+    monkeypatch.setattr(threads, "STRIP_ROWS", 16)
+    W, y = blobs(k=4)
+    _, centers = cluster(W, 4)
+    lost = centers.copy()
+    lost[2] = 1e3
+    for parts in (Whole(len(W)), Halves(W, 48)):
+        cells = find_cells(parts, W, 4, W.dtype, centers=lost)
+        assert adjusted_rand_score(y, cells.labels(W)) == 1.0
+    # The row itself: the farthest one of all, and it leaves the sum of its old cluster.
+    space = Space.of(moments(W)[0], W.dtype)
+    cells = Cells(space, lost)
+    V = space(W)
+    distance = np.square(V[:, None] - lost[None]).sum(axis=2)
+    (far,) = cells.farthest(3, W)
+    np.testing.assert_allclose(far.distance, np.sort(distance.min(axis=1))[::-1][:3])
+    np.testing.assert_allclose(far.rows, V[np.argsort(-distance.min(axis=1))[:3]])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_moments_of_parts_do_not_cancel(offset):
+    W = np.random.default_rng(0).standard_normal((1000, 3)) + offset
+    (a,), (b,) = moments(W[:300]), moments(W[300:])
+    both = a.merge(b)
+    np.testing.assert_allclose(both.squares / 1000, W.var(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(both.mean, W.mean(axis=0), rtol=1e-12)
+    assert both.peak == np.abs(W).max()
+    assert moments(W[:0])[0].merge(a).n == 300
+
+
+def test_parts_of_the_graph_make_the_whole():
+    rng = np.random.default_rng(0)
+    labels, V = rng.integers(0, 4, 40), rng.standard_normal((40, 6))
+    known = np.where(rng.random(40) < 0.4, rng.integers(0, 3, 40), -1)
+    weights = np.where(known >= 0, rng.random(40), 0.0)
+    for more in ((None, None), (known, None), (known, weights)):
+        whole = SignedGraph(labels, *more)
+        cuts = [slice(0, 13), slice(13, 13), slice(13, 40)]
+        parts = [
+            SignedGraph(labels[at], *(None if a is None else a[at] for a in more)) for at in cuts
+        ]
+        sums = add(*(part.sums(V[at], 4, 3) for part, at in zip(parts, cuts, strict=True)))
+        rows = []
+        for part, at in zip(parts, cuts, strict=True):
+            part = GraphPart(part.labels, part.known, part.weights, tuple(sums), 40)
+            assert part.degree == 39
+            rows.append(part.product(V[at]))
+        np.testing.assert_allclose(np.concatenate(rows), whole.product(V), atol=1e-12)
 
 
 def test_agglomerative_clustering_plugs_in():

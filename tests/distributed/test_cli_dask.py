@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,31 @@ def test_a_local_cluster(store: Path, tmp_path: Path) -> None:
     a, b = load_model(tmp_path / "a.tcm"), load_model(tmp_path / "b.tcm")
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=1e-4)
+
+
+def test_the_dashboard_answers(store: Path, tmp_path: Path) -> None:
+    command = ["fit", store, "-o", tmp_path / "a.tcm", *SMALL, "--workers", 2]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensorcontrast", *map(str, command)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"},
+    )
+    assert process.stderr is not None
+    with process:
+        line = process.stderr.readline()
+        while line and "cluster of 2 workers" not in line:
+            line = process.stderr.readline()
+        found = re.search(r"dashboard: (http://\S+/status)", line)
+        assert found, line
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(found.group(1), timeout=60) as page:
+            assert page.status == 200
+            assert b"Dask" in page.read()
+        assert "Traceback" not in process.stderr.read()
+    assert process.returncode == 0
+    assert (tmp_path / "a.tcm").exists()
 
 
 def test_channels_of_a_store(store: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import CPD, PLC, ContrastiveFeatures
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.distributed.source import DaskSource
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
@@ -53,6 +53,12 @@ def cluster() -> Iterator[Any]:
         yield made
 
 
+OTHERS = {
+    "paper": PLC.paper(rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
+    "atd": ATD(rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
+}
+
+
 def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=atol)
@@ -74,6 +80,33 @@ def test_the_cluster_gives_the_serial_model(cluster: Any, blocks: tuple[int, ...
     np.testing.assert_allclose(features.compute(), here.transform(tensor()), atol=1e-4)
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_contrasts_of_all_samples(cluster: Any, name: str) -> None:
+    here = clone(OTHERS[name]).fit(tensor())
+    for blocks in ((N,), (300,) * 7, (500, 0, 37, 963, 100, 500)):
+        assert_same(here, clone(OTHERS[name]).fit(spread(*blocks)))
+
+
+def sent(dask_worker: Any) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def test_parts_stay_with_their_workers(cluster: Any) -> None:
+    client = distributed.get_client()
+    moved = []
+    for repeats in (1, 2):
+        marks: dict[int, int] = {}
+
+        def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
+            marks[int(row["iteration"])] = sum(client.run(sent).values())
+
+        X = da.from_array(np.concatenate([tensor()] * repeats), chunks=(300, *DIMS))
+        clone(OTHERS["paper"]).set_params(callback=mark).fit(X)
+        moved.append(marks[5] - marks[2])
+    features = 2 * 4 * 4 * N  # of one view, twice the samples; three iterations make six
+    assert 0 < moved[1] < 1.5 * moved[0] + features
+
+
 def test_signals_on_the_cluster(cluster: Any) -> None:
     rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
     model = ContrastiveFeatures(
@@ -93,7 +126,8 @@ def test_errors_of_a_block_reach_the_caller(cluster: Any) -> None:
         CPD(rank=2).fit(da.from_array(X, chunks=(300, *DIMS)))
 
 
-def test_a_killed_worker_does_not_change_the_result(cluster: Any) -> None:
+@pytest.mark.parametrize("model", [MODEL, *OTHERS.values()], ids=["tied", *OTHERS])
+def test_a_killed_worker_does_not_change_the_result(cluster: Any, model: Any) -> None:
     killed: list[int] = []
 
     def kill(row: dict[str, float]) -> None:
@@ -102,14 +136,20 @@ def test_a_killed_worker_does_not_change_the_result(cluster: Any) -> None:
             killed.append(next(iter(pids.values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    whole = clone(MODEL).fit(spread(*(300,) * 7))
+    distributed.get_client().wait_for_workers(2, timeout=60)
+    whole = clone(model).fit(spread(*(300,) * 7))
     assert DaskSource(spread(*(300,) * 7)).X.numblocks[0] == 5
-    hurt = clone(MODEL).set_params(callback=kill).fit(spread(*(300,) * 7))
+    hurt = clone(model).set_params(callback=kill).fit(spread(*(300,) * 7))
     assert killed
     assert_same(whole, hurt, atol=0.0)
 
 
-def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "model",
+    [CPD(rank=4, random_state=0, max_iter=12, tol=0), PLC.paper(rank=4, random_state=0, tol=0)],
+    ids=["cpd", "paper"],
+)
+def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path, model: Any) -> None:
     place, path = tmp_path / "scheduler.json", tmp_path / "fit.ckpt"
     env = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
 
@@ -124,7 +164,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
 
     scheduler = started("dask_scheduler", "--port", "0")
     worker = started("dask_worker", "--nthreads", "1", "--no-nanny")
-    model = CPD(rank=4, random_state=0, max_iter=12, tol=0)
+    model = clone(model).set_params(max_iter=8)
     X = spread(600, 900, 600)
     log = logging.getLogger("distributed")
     level = log.level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import multiprocessing
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.cluster import KMeans
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import tied
+from tensorcontrast.decompose import clusters, tied
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, MissingDependencyError
 
 dask = pytest.importorskip("dask")
@@ -38,6 +40,11 @@ FITS = {
     "plc-als": PLC(rank=4, random_state=0, solver="als", tol=1e-4),
     "plc-paper": PLC.paper(rank=4, random_state=0, max_iter=10, tol=1e-3),
     "plc-auto": PLC(rank=4, random_state=0, solver="als", beta="auto", tol=1e-3),
+    "plc-als-fresh": PLC(rank=4, random_state=0, solver="als", max_iter=8, tol=0, fresh_views=True),
+    "plc-literal": PLC(rank=4, random_state=0, solver="als", tol=1e-3, laplacian="literal"),
+    "plc-clusterer": PLC(
+        rank=4, random_state=0, solver="als", tol=1e-3, clusterer=KMeans(4, random_state=0)
+    ),
     "atd": ATD(rank=4, random_state=0, tol=1e-4, warm_up=3),
     "atd-batches": ATD(rank=4, random_state=0, max_iter=4, tol=0, batch_size=64, step_size=0.1),
 }
@@ -136,6 +143,61 @@ def test_labels_take_part() -> None:
     assert_same(here, there)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
+@pytest.mark.parametrize("graph", ["true", "pseudo"])
+def test_known_labels_in_the_graph(graph: str, share: float) -> None:
+    X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
+    some = np.where(np.random.default_rng(0).random(N) < share, y, -1)
+    model = clone(FITS["plc-als"]).set_params(graph=graph, tol=1e-3)
+    for blocks in ("7", "empty"):
+        assert_same(clone(model).fit(X, some), clone(model).fit(spread(X, BLOCKS[blocks]), some))
+
+
+@pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
+def test_a_few_rows_give_the_first_centres(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(clusters, "FIRST_ROWS", 100)
+    here = clone(FITS[name]).fit(tensor())
+    for blocks in ("2", "uneven"):
+        assert_same(here, clone(FITS[name]).fit(spread(tensor(), BLOCKS[blocks])))
+
+
+def test_blocks_smaller_than_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorcontrast.decompose import source as sources
+
+    monkeypatch.setattr(sources, "CHUNK_VALUES", 20 * 480)
+    for name in ("plc-paper", "atd"):
+        there = clone(FITS[name]).fit(spread(tensor(), BLOCKS["2"]))
+        assert_same(clone(FITS[name]).fit(tensor()), there)
+
+
+@pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd", "plc-als-fresh"])
+@pytest.mark.parametrize("most", [2**26, 10])
+def test_a_fit_goes_on_from_its_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, name: str, most: int
+) -> None:
+    from tensorcontrast.distributed import spread as parts
+
+    monkeypatch.setattr(parts, "GATHERED_VALUES", most)
+    X, path = spread(tensor(), BLOCKS["7"]), tmp_path / "fit.ckpt"
+    model = clone(FITS[name]).set_params(max_iter=9, tol=0.0, every=4)
+
+    class Stop(Exception):
+        pass
+
+    def stop(row: dict[str, float]) -> None:
+        if row["iteration"] == 7:
+            raise Stop
+
+    with pytest.raises(Stop):
+        clone(model).set_params(checkpoint=path, callback=stop).fit(X)
+    resumed = clone(model).set_params(checkpoint=path).fit(X, resume=path)
+    whole = clone(model).fit(X)
+    # Without the last features, of which there are too many, E9 ends within its tolerance.
+    for U, V in zip(whole.factors_, resumed.factors_, strict=True):
+        np.testing.assert_allclose(U, V, atol=0.0 if most > 10 else 1e-3)
+    np.testing.assert_array_equal(np.asarray(whole.labels_), np.asarray(resumed.labels_))
+
+
 def test_transform_is_lazy_and_the_same(serial: dict[str, Any]) -> None:
     X = tensor()
     lazy = serial["plc"].transform(spread(X, BLOCKS["empty"]))
@@ -204,15 +266,14 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
         clone(FITS["cpd"]).set_params(batch_size=32).fit(spread(X, BLOCKS["2"]))
 
 
-@pytest.mark.parametrize("name", ["cpd", "plc-core"])
+@pytest.mark.parametrize("name", ["cpd", "plc-core", "plc-als", "plc-paper", "atd"])
 def test_features_of_very_many_samples_stay_lazy(
-    monkeypatch: pytest.MonkeyPatch, serial: dict[str, Any], name: str
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    from tensorcontrast.distributed import views
+    from tensorcontrast.distributed import spread as parts
 
-    monkeypatch.setattr(views, "GATHERED_VALUES", 10)
-    with pytest.raises(InvalidInputError, match="solver='tied'"):
-        clone(FITS["plc-als"]).fit(spread(tensor(), BLOCKS["2"]))
+    monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
+    monkeypatch.setattr(clusters, "FIRST_ROWS", 100)
     if name == "plc-core":
         monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
     model = clone(FITS[name]).fit(spread(tensor(), BLOCKS["uneven"]))
@@ -222,36 +283,83 @@ def test_features_of_very_many_samples_stay_lazy(
     np.testing.assert_allclose(model.features_.compute(), here.features_, atol=1e-3)
     np.testing.assert_array_equal(model.labels_.compute(), here.labels_)
     np.testing.assert_allclose(model.weights_, here.weights_, rtol=1e-3)
+    if here.view_features_ is not None:
+        np.testing.assert_allclose(model.view_features_.compute(), here.view_features_, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core"])
-def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Nothing that reaches the caller at once is larger than features, a sum or the sample."""
-    from tensorcontrast.decompose import prepare
+def test_what_needs_all_samples_in_one_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorcontrast.distributed import spread as parts
+
+    monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
+    some = np.where(np.arange(N) % 7 == 0, np.arange(N) % 3, -1)
+    X = spread(tensor(), BLOCKS["2"])
+    for model, y in (
+        (FITS["plc-clusterer"], None),
+        (clone(FITS["plc-als"]).set_params(graph="same-view"), None),
+        (FITS["plc-als"], some),
+    ):
+        with pytest.raises(InvalidInputError, match="solver='tied'"):
+            clone(model).fit(X, y)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of what reaches the caller, one entry each time."""
     from tensorcontrast.distributed import blocks
 
     seen: list[int] = []
     plain = blocks.computed
 
-    def watched(tasks: Any) -> list[Any]:
+    def counted(tasks: Any) -> list[Any]:
         out = plain(tasks)
         seen.append(sum(a.nbytes for a in _arrays(out)))
         return out
 
-    monkeypatch.setattr(blocks, "computed", watched)
+    monkeypatch.setattr(blocks, "computed", counted)
+    return seen
+
+
+@pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core", "plc-als", "plc-paper"])
+def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Nothing that reaches the caller at once is larger than features, a sum or the sample."""
+    from tensorcontrast.decompose import prepare
+
+    seen = watched(monkeypatch)
     monkeypatch.setattr(prepare, "HEAD", 8)
     monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
     clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
-    sums = 8 * (4 * 480 + 4 * 4 + 1 + 4)
+    sums = 8 * (4 * 480 + 4 * 4 + 16)
     features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
     assert len(seen) > 8
     assert max(seen) <= max(sums, features, sample)
     assert max(seen) < 0.05 * tensor().nbytes
 
 
+@pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
+def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Four times the samples, the same bytes an iteration: features and labels stay away."""
+    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
+    seen = watched(monkeypatch)
+    moved = []
+    for repeats in (1, 4):
+        marks: dict[int, int] = {}
+
+        def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
+            marks[int(row["iteration"])] = len(seen)
+
+        X = spread(np.concatenate([tensor()] * repeats), BLOCKS["7"] * repeats)
+        clone(FITS[name]).set_params(max_iter=9, tol=0, callback=mark).fit(X)
+        an_iteration = [sum(seen[marks[i] : marks[i + 1]]) for i in range(6, 9)]
+        moved.append(max(an_iteration))
+        # Q, WᵀW and squares; sums over 8 clusters of both views, and of some steps of Lloyd's.
+        assert moved[-1] <= 8 * (4 * 480 + 4 * 4 + 16) + 6 * 8 * (8 * 4 + 8 + 12)
+    assert moved[1] == pytest.approx(moved[0], rel=0.1)
+
+
 def _arrays(value: Any) -> list[np.ndarray]:
     if isinstance(value, np.ndarray):
         return [value]
+    if dataclasses.is_dataclass(value):
+        value = list(vars(value).values())
     return [a for part in value for a in _arrays(part)] if isinstance(value, list | tuple) else []
 
 
@@ -322,7 +430,7 @@ def test_the_same_to_the_bit() -> None:
     """Sums are of the same strips, so that nothing is left for chance to amplify."""
     rng = np.random.default_rng(0)
     X = tensor() + rng.standard_normal((N, *DIMS)).astype(np.float32)
-    for name in ("cpd", "cpd-core", "plc-core", "plc", "plc-als"):
+    for name in ("cpd", "cpd-core", "plc-core", "plc", "plc-als", "plc-paper", "atd"):
         here, there = clone(FITS[name]).fit(X), clone(FITS[name]).fit(spread(X, BLOCKS["uneven"]))
         for U, V in zip(here.factors_, there.factors_, strict=True):
             np.testing.assert_array_equal(U, V)

@@ -15,9 +15,26 @@ from sklearn.utils._param_validation import Interval
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.losses import atd_pull
-from tensorcontrast.decompose.updates import Encoder, alternate_views
+from tensorcontrast.decompose.parts import Held, Parts, Whole
+from tensorcontrast.decompose.updates import Encoder, Solved, alternate_views
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ATDPull:
+    """Rows of ``GV̂``, for which a part needs the sum of all V̂. Equation E21."""
+
+    delta: float
+    n_samples: int
+
+    def sums(self, V_hat: Array) -> list[Any]:
+        """Take the sum of the rows."""
+        return [V_hat.sum(axis=0, dtype=np.float64)]
+
+    def rows(self, V_hat: Array, sums: list[Any]) -> Array:
+        """Rows h of a part."""
+        return atd_pull(V_hat, self.delta, total=sums[0], n_samples=self.n_samples)
 
 
 @dataclass(frozen=True)
@@ -26,21 +43,31 @@ class ATDContrast:
 
     beta: float
     delta: float
+    #: Whether sums are all that samples need of each other.
+    by_sums: ClassVar[bool] = True
+    known: ClassVar[None] = None
 
     def __call__(
         self, P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory
     ) -> als.Features:
         """Solve for W given W̃, then for W̃ given W."""
         assert P_view is not None
-        W, V, value, measured = alternate_views(
-            P,
-            P_view,
-            encoder,
-            lambda other: atd_pull(other, self.delta),
-            self.beta,
-            (memory.W, memory.V),
-        )
-        return als.Features(W, V, value, self.beta, measured)
+        solved = self.over(Whole(len(P)), P, P_view, encoder, memory)
+        value, measured = solved.finish()
+        return als.Features(solved.W, solved.V, value, self.beta, measured)
+
+    def over(
+        self,
+        parts: Parts,
+        P: Held,
+        P_view: Held,
+        encoder: Encoder,
+        memory: als.Memory,
+        known: Held = None,
+    ) -> Solved:
+        """Do so for samples in parts; the memory holds what these hold."""
+        pull = ATDPull(self.delta, parts.n_samples)
+        return alternate_views(parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V))
 
 
 class ATD(CPEstimator):

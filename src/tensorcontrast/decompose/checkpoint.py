@@ -95,7 +95,7 @@ class Keep:
 
     def _note(self, done: int, factors: list[Array], adam: Adam | None) -> None:
         memory = {
-            field.name: value if isinstance(value, np.ndarray) else None
+            field.name: value if isinstance(value, np.ndarray) or _elsewhere(value) else None
             for field in fields(als.Memory)
             for value in (getattr(self._memory, field.name),)
         }
@@ -231,7 +231,7 @@ class Recorder:
         """Write all runs, in one piece or not at all."""
         from tensorcontrast import __version__, model_io
 
-        runs = [keep.state for keep in self._runs if keep.state]
+        runs = [_here(keep.state) for keep in self._runs if keep.state]
         if self.path is None or not runs:
             return
         self._since = 0
@@ -264,6 +264,20 @@ class Recorder:
                 f"{name} is a checkpoint of a fit with other parameters: {', '.join(other)}; "
                 "set them as they were, or fit without resume="
             )
+
+
+def _elsewhere(value: Any) -> bool:
+    """Whether this is an array that workers hold."""
+    return hasattr(value, "brought")
+
+
+def _here(state: dict[str, Any]) -> dict[str, Any]:
+    """Bring what workers hold of a run's memory, where it is not too much to be brought."""
+    memory = {
+        name: value.brought() if _elsewhere(value) else value
+        for name, value in state["memory"].items()
+    }
+    return {**state, "memory": memory}
 
 
 _NONE = Recorder()

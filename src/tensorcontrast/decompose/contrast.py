@@ -9,16 +9,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, losses
-from tensorcontrast.decompose.graph import SignedGraph, cluster, label_change
+from tensorcontrast.decompose.clusters import cluster, find_cells
+from tensorcontrast.decompose.graph import GraphPart, SignedGraph, label_change
+from tensorcontrast.decompose.parts import Held, Parts, Whole
 from tensorcontrast.decompose.seeding import beliefs
 from tensorcontrast.decompose.updates import (
     Encoder,
+    Solved,
     alternate_views,
     contrast_features,
     row_objective,
 )
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PLCPull:
+    """Rows h of E9 over the graph, for which a part needs sums over classes. Equations E2, E9."""
+
+    gamma: float
+    invariance: float
+    identity: bool
+    n_samples: int
+    n_classes: int
+    n_known: int
+
+    def sums(self, V_hat: Array, labels: Array, known: Any, weights: Any) -> list[Any]:
+        """Take the sums over the classes of a part."""
+        graph = SignedGraph(labels, known, weights)
+        return list(graph.sums(V_hat, self.n_classes, self.n_known))
+
+    def rows(self, V_hat: Array, sums: list[Any], labels: Array, known: Any, weights: Any) -> Array:
+        """Rows h of a part."""
+        part = GraphPart(labels, known, weights, tuple(sums), self.n_samples)
+        return losses.plc_pull(
+            V_hat, part, self.gamma, invariance=self.invariance, identity=self.identity
+        )
+
+
+def _count(labels: NDArray[np.intp] | None) -> int:
+    return 0 if labels is None else max(int(labels.max(initial=-1)) + 1, 1)
+
+
+def _changed(old: Array, new: Array) -> list[Any]:
+    """Count the samples with another label."""
+    return [np.count_nonzero(old != new)]
 
 
 @dataclass(frozen=True)
@@ -46,21 +82,68 @@ class PLCContrast:
         if self.same_view:
             W, V, value, measured = self._within_view(P, P_view, encoder, graph, memory)
         else:
-            W, V, value, measured = alternate_views(
-                P,
-                P_view,
-                encoder,
-                lambda other: losses.plc_pull(
-                    other, graph, self.gamma, invariance=self.invariance, identity=self.identity
-                ),
-                self.beta,
-                (memory.W, memory.V),
+            of = (graph.labels, graph.known, graph.weights)
+            pull = self._pull(len(P), _count(graph.labels), _count(graph.known))
+            solved = alternate_views(
+                Whole(len(P)), P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
             )
+            W, V, (value, measured) = solved.W, solved.V, solved.finish()
+        return als.Features(W, V, value, self.beta, self._terms(value, measured, len(P), change))
+
+    @property
+    def by_sums(self) -> bool:
+        """Whether sums are all that samples need of each other."""
+        if self.clusterer is not None or self.same_view:
+            return False
+        return self.known is None or not self.spread_labels or bool((self.known >= 0).all())
+
+    def over(
+        self,
+        parts: Parts,
+        P: Held,
+        P_view: Held,
+        encoder: Encoder,
+        memory: als.Memory,
+        known: Held = None,
+    ) -> Solved:
+        """Do so for samples in parts; the memory and ``known`` hold what these hold."""
+        dtype, classes = encoder.K.dtype, _count(self.known)
+        if self.known is not None and (self.known >= 0).all():
+            labels, known, count = known, None, classes
+        else:
+            W = parts.made(encoder, P)
+            count = min(self.n_clusters, parts.n_samples)
+            cells = find_cells(parts, W, count, dtype, centers=memory.centers, seed=self.seed)
+            memory.centers = cells.centers
+            labels = parts.made(cells.labels, W)
+        changed = None
+        if memory.labels is not None:
+            changed = parts.summed(_changed, memory.labels, labels)
+        memory.labels = labels
+        pull = self._pull(parts.n_samples, count, classes)
+        of = (labels, known, None)
+        solved = alternate_views(
+            parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
+        )
+
+        def finish() -> tuple[float, dict[str, float]]:
+            value, measured = solved.finish()
+            change = 1.0 if changed is None else float(changed()[0]) / parts.n_samples
+            return value, self._terms(value, measured, parts.n_samples, change)
+
+        return Solved(solved.W, solved.V, finish)
+
+    def _pull(self, n_samples: int, n_classes: int, n_known: int) -> PLCPull:
+        return PLCPull(self.gamma, self.invariance, self.identity, n_samples, n_classes, n_known)
+
+    def _terms(
+        self, value: float, measured: dict[str, float], n_samples: int, change: float
+    ) -> dict[str, float]:
         measured["label_change"] = change
         if self.gamma > 0:
-            cosines = measured["trans_inv"] * len(P)
+            cosines = measured["trans_inv"] * n_samples
             measured["cross_view"] = (value + self.invariance * cosines) / self.gamma
-        return als.Features(W, V, value, self.beta, measured)
+        return measured
 
     def graph(self, W: Array, memory: als.Memory) -> tuple[SignedGraph, float]:
         """Pseudo graph of the features, known labels put in; the share of changed labels."""

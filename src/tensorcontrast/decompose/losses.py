@@ -202,11 +202,16 @@ def block_contrast(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array
     return negative - positive, negative + positive
 
 
-def atd_pull(V_hat: Array, delta: float) -> Array:
-    """Rows of ``G V̂`` with ``G = 11ᵀ/N − (1/N + δ)I``. Equation E21."""
-    n = len(V_hat)
-    mean = V_hat.mean(axis=0, dtype=np.float64).astype(V_hat.dtype)
-    return mean - V_hat.dtype.type(1.0 / n + delta) * V_hat
+def atd_pull(
+    V_hat: Array, delta: float, *, total: Array | None = None, n_samples: int | None = None
+) -> Array:
+    """Rows of ``G V̂`` with ``G = 11ᵀ/N − (1/N + δ)I``. Equation E21.
+
+    Of rows that are a part of all N, with the sum of all ``total`` (r,) and N.
+    """
+    n = len(V_hat) if n_samples is None else n_samples
+    mean = (V_hat.sum(axis=0, dtype=np.float64) if total is None else total) / n
+    return mean.astype(V_hat.dtype) - V_hat.dtype.type(1.0 / n + delta) * V_hat
 
 
 def atd(W: Array, V: Array, delta: float) -> tuple[float, tuple[Array, Array]]:

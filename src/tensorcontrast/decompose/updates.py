@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tensorcontrast import threads
 from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.losses import unit_rows
+from tensorcontrast.decompose.parts import Held, Parts
 from tensorcontrast.errors import NumericalError
 
 Array = NDArray[Any]
@@ -90,11 +91,17 @@ class FeatureUpdate:
     """Result of E9: features, iterations, and the contraction that was measured."""
 
     W: Array
+    #: Most iterations that a sample took.
     n_iter: int
     #: Largest ‖g(w₁) − g(w₀)‖/‖w₁ − w₀‖ over the samples, g being the undamped E9 (E13).
     contraction: float
-    #: Share of the samples whose steps were damped.
-    damped: float
+    #: Samples whose steps were damped.
+    n_damped: int
+
+    @property
+    def damped(self) -> float:
+        """Share of the samples whose steps were damped."""
+        return self.n_damped / max(len(self.W), 1)
 
 
 def row_objective(W: Array, P: Array, encoder: Encoder, h: Array, beta: float) -> Array:
@@ -124,7 +131,8 @@ def contrast_features(
 ) -> FeatureUpdate:
     """Features of all samples under the pull h (n, r), from the solution of β = 0.
 
-    Iterates E9 until the relative change of W falls below ``tol``. Equation E9.
+    Iterates E9 for each sample until the relative change of its w falls below ``tol``, so that
+    what a sample gets does not depend on which others are solved with it. Equation E9.
 
     Parameters
     ----------
@@ -141,30 +149,46 @@ def contrast_features(
     max_iter : int
     """
     if beta == 0.0:
-        return FeatureUpdate(encoder(P), 0, 0.0, 0.0)
-    E, out = encoder.eigenvectors, np.empty_like(P)
+        return FeatureUpdate(encoder(P), 0, 0.0, 0)
+    E = encoder.eigenvectors
+    P, h = rows_times(P, E), rows_times(h, E)
+    previous = None if previous is None else rows_times(previous, E)
+    out = np.empty_like(P)
     contraction, n_iter, n_damped = 0.0, 0, 0
     for start in range(0, len(P), BLOCK_ROWS):
         at = slice(start, start + BLOCK_ROWS)
-        block = _Block(P[at] @ E, h[at] @ E, encoder.eigenvalues, beta)
-        before = None if previous is None else previous[at] @ E
-        w, steps = block.solve(before, tol, max_iter)
-        np.matmul(w, E.T, out=out[at])
+        block = _Block(P[at], h[at], encoder.eigenvalues, beta, out[at])
+        steps = block.solve(None if previous is None else previous[at], tol, max_iter)
         n_iter = max(n_iter, steps)
         contraction = max(contraction, block.contraction)
-        n_damped += int(block.damped.sum())
-    return FeatureUpdate(out, n_iter, contraction, n_damped / max(len(P), 1))
+        n_damped += block.n_damped
+    return FeatureUpdate(rows_times(out, E.T), n_iter, contraction, n_damped)
 
 
 class _Block:
-    """E9 for a block of rows in the eigenbasis of K: p, h (m, r), eigenvalues (r,)."""
+    """E9 for a block of rows in the eigenbasis of K: p, h (m, r), eigenvalues (r,).
 
-    def __init__(self, p: Array, h: Array, eigenvalues: Array, beta: float) -> None:
-        self.p, self.h, self.eigenvalues = p, h, eigenvalues
+    Rows that have settled are written to ``out`` (m, r) and left out from then on.
+    """
+
+    def __init__(self, p: Array, h: Array, eigenvalues: Array, beta: float, out: Array) -> None:
+        self.p, self.h, self.eigenvalues, self.out = p, h, eigenvalues, out
         self.beta = p.dtype.type(beta)
         self.h_norm = np.sqrt(np.einsum("ij,ij->i", h, h))
         self.damped = np.zeros(len(p), dtype=bool)
-        self.contraction = 0.0
+        #: Places in ``out`` of the rows that are left.
+        self.left = np.arange(len(p))
+        self.contraction, self.n_damped = 0.0, 0
+
+    def _settle(self, w: Array, moving: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Write the rows that do not move any more; gives the places of those that do."""
+        settled = np.flatnonzero(~moving)
+        self.out[self.left[settled]] = w[settled]
+        self.n_damped += int(self.damped[settled].sum())
+        rest = np.flatnonzero(moving)
+        self.left, self.damped = self.left[rest], self.damped[rest]
+        self.p, self.h, self.h_norm = self.p[rest], self.h[rest], self.h_norm[rest]
+        return rest
 
     def _parts(self, w: Array, rows: Any = slice(None)) -> tuple[Array, Array, Array]:
         """‖w‖, 1/‖w‖ (0 for rows of zeros) and ⟨h, ŵ⟩ of each row."""
@@ -207,20 +231,20 @@ class _Block:
         step += share[:, None] * solved
         return np.negative(step, out=step)
 
-    def solve(self, previous: Array | None, tol: float, max_iter: int) -> tuple[Array, int]:
-        """Iterate to the fixed point; gives the rows and the number of iterations."""
+    def solve(self, previous: Array | None, tol: float, max_iter: int) -> int:
+        """Iterate to the fixed point; gives the number of iterations."""
         w = self.p / self.eigenvalues
-        norm, inverse, along = self._parts(w)
+        _, inverse, along = self._parts(w)
         value = self.value(w, along)
         if previous is not None:
             other = self.value(previous, self._parts(previous)[2])
             better = other < value
             if better.any():
                 w[better], value = previous[better], np.where(better, other, value)
-                norm, inverse, along = self._parts(w)
+                _, inverse, along = self._parts(w)
         eps = np.finfo(w.dtype).eps
         shortest = eps * np.sqrt(np.einsum("ij,ij->i", self.p, self.p)) / self.eigenvalues[-1]
-        damping = np.zeros_like(norm)
+        damping = np.zeros_like(value)
         first: tuple[Array, Array] | None = None
         for iteration in range(1, max_iter + 1):
             gradient = self.gradient(w, inverse, along)
@@ -245,12 +269,18 @@ class _Block:
             if held.any():
                 trial[held], trial_value[held] = w[held], value[held]
                 trial_norm, trial_inverse, trial_along = self._parts(trial)
-            moved = trial - w
-            w, value = trial, trial_value
-            norm, inverse, along = trial_norm, trial_inverse, trial_along
-            if kernels.inner(moved, moved) <= tol**2 * float(np.square(norm).sum(dtype=np.float64)):
-                return w, iteration
-        return w, max_iter
+            w, moved = trial, trial - w
+            value, inverse, along = trial_value, trial_inverse, trial_along
+            moving = np.einsum("ij,ij->i", moved, moved) > tol**2 * np.square(trial_norm)
+            if iteration == max_iter or not moving.any():
+                self._settle(w, np.zeros(len(w), dtype=bool))
+                return iteration
+            if not moving.all():
+                rest = self._settle(w, moving)
+                w, value, inverse, along = w[rest], value[rest], inverse[rest], along[rest]
+                damping, shortest = damping[rest], shortest[rest]
+                first = (first[0][rest], first[1][rest])
+        return max_iter
 
     def _measure(self, w: Array, gradient: Array, w_0: Array, gradient_0: Array) -> None:
         """Contraction of the undamped E9 between the first two points; damp where it is slow."""
@@ -298,31 +328,113 @@ class _Block:
         trial[rows], trial_value[rows] = w[rows], value[rows]
 
 
-def alternate_views(
-    P: Array,
-    P_view: Array,
-    encoder: Encoder,
-    pull: Callable[[Array], Array],
-    beta: float,
-    previous: tuple[Array | None, Array | None] = (None, None),
-) -> tuple[Array, Array, float, dict[str, float]]:
-    """E9 for W given W̃, then for W̃ given W.
+class Pull(Protocol):
+    """Rows h of one view from the unit rows of the other, with sums over all samples.
 
-    ``pull`` maps the unit rows of one view to the rows h of the other; the contrasts here are
-    symmetric, so one function serves both. Gives W, W̃, the contrast's value and what was measured.
+    ``of`` is what else is known of a part's samples. The contrasts here are symmetric, so that
+    one function serves both views.
+    """
+
+    def sums(self, V_hat: Array, *of: Any) -> list[Any]:
+        """Take the sums over the samples of a part that :meth:`rows` needs of all."""
+        ...
+
+    def rows(self, V_hat: Array, sums: list[Any], *of: Any) -> Array:
+        """Rows h for the samples of a part."""
+        ...
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Features of both views, wherever they are, and a call for value and terms."""
+
+    W: Held
+    V: Held
+    finish: Callable[[], tuple[float, dict[str, float]]]
+
+
+def alternate_views(
+    parts: Parts,
+    P: Held,
+    P_view: Held,
+    encoder: Encoder,
+    pull: Pull,
+    beta: float,
+    previous: tuple[Held, Held] = (None, None),
+    of: tuple[Held, ...] = (),
+) -> Solved:
+    """E9 for W given W̃, then for W̃ given W; all that parts need of each other are sums.
+
+    ``P`` and ``P_view`` (n, r), ``previous`` features and ``of``, which the pull is told, are held
+    by the parts. Equation E9.
     """
     W_old, V_old = previous
-    V = encoder(P_view) if V_old is None else V_old
-    w = contrast_features(P, encoder, pull(unit_rows(V)[0]), beta, previous=W_old)
-    W_hat = unit_rows(w.W)[0]
-    h = pull(W_hat)
-    v = contrast_features(P_view, encoder, h, beta, previous=V_old)
-    V_hat = unit_rows(v.W)[0]
-    measured = {
-        "contrast": kernels.inner(h, V_hat),
-        "trans_inv": kernels.inner(W_hat, V_hat) / len(W_hat),
-        "contraction": max(w.contraction, v.contraction),
-        "damped": max(w.damped, v.damped),
-        "inner_iterations": float(w.n_iter + v.n_iter),
-    }
-    return w.W, v.W, measured["contrast"], measured
+    V = parts.made(encoder, P_view) if V_old is None else V_old
+    sums = parts.summed(_PullSums(pull), V, *of)()
+    W, found = parts.step(_GivenOther(encoder, pull, sums, beta), P, W_old, V, *of)
+    *sums, damped_w, first = found()
+    V, last = parts.step(_GivenFirst(encoder, pull, sums, beta), P_view, V_old, W, *of)
+
+    def finish() -> tuple[float, dict[str, float]]:
+        contrast, cosines, damped_v, second = last()
+        return float(contrast), {
+            "contrast": float(contrast),
+            "trans_inv": float(cosines) / parts.n_samples,
+            "contraction": max(first.contraction, second.contraction),
+            "damped": float(max(damped_w, damped_v)) / parts.n_samples,
+            "inner_iterations": float(first.n_iter + second.n_iter),
+        }
+
+    return Solved(W, V, finish)
+
+
+@dataclass(frozen=True)
+class _Worst:
+    """Largest contraction and most iterations."""
+
+    contraction: float
+    n_iter: int
+
+    def merge(self, other: _Worst) -> _Worst:
+        return _Worst(max(self.contraction, other.contraction), max(self.n_iter, other.n_iter))
+
+
+@dataclass(frozen=True)
+class _PullSums:
+    pull: Pull
+
+    def __call__(self, V: Array, *of: Any) -> list[Any]:
+        return self.pull.sums(unit_rows(V)[0], *of)
+
+
+@dataclass(frozen=True)
+class _GivenOther:
+    """Features of a part's samples under the pull of the other view, and the sums of theirs."""
+
+    encoder: Encoder
+    pull: Pull
+    sums: list[Any]
+    beta: float
+
+    def __call__(
+        self, P: Array, previous: Array | None, other: Array, *of: Any
+    ) -> tuple[Array, list[Any]]:
+        h = self.pull.rows(unit_rows(other)[0], self.sums, *of)
+        w = contrast_features(P, self.encoder, h, self.beta, previous=previous)
+        sums = self.pull.sums(unit_rows(w.W)[0], *of)
+        return w.W, [*sums, w.n_damped, _Worst(w.contraction, w.n_iter)]
+
+
+@dataclass(frozen=True)
+class _GivenFirst(_GivenOther):
+    """The same for the second view, with the value of the contrast and the sum of cosines."""
+
+    def __call__(
+        self, P: Array, previous: Array | None, other: Array, *of: Any
+    ) -> tuple[Array, list[Any]]:
+        W_hat = unit_rows(other)[0]
+        h = self.pull.rows(W_hat, self.sums, *of)
+        v = contrast_features(P, self.encoder, h, self.beta, previous=previous)
+        V_hat = unit_rows(v.W)[0]
+        values = [kernels.inner(h, V_hat), kernels.inner(W_hat, V_hat)]
+        return v.W, [*values, v.n_damped, _Worst(v.contraction, v.n_iter)]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
+from tensorcontrast.decompose.parts import add
 from tensorcontrast.distributed._extra import package
 from tensorcontrast.errors import TensorContrastError
 
@@ -45,11 +47,11 @@ def shared(value: Any) -> Task:
 
 def each(function: Callable[..., Any], blocks: Sequence[Task], *lists: Sequence[Any]) -> list[Task]:
     """Tasks ``function(block, …)``, further arguments of each from ``lists``."""
-    call = package("dask").delayed(_call, pure=False)
+    call = package("dask").delayed(called, pure=False)
     held = shared(function)
-    kind = _kind(function)
+    name = kind(function)
     return [
-        call(held, *arguments, dask_key_name=f"{kind}-{uuid4().hex}")
+        call(held, *arguments, dask_key_name=f"{name}-{uuid4().hex}")
         for arguments in zip(blocks, *lists, strict=True)
     ]
 
@@ -86,13 +88,13 @@ def cluster_errors() -> Iterator[None]:
         raise
 
 
-def total(parts: Sequence[Task]) -> list[Array]:
+def total(parts: Sequence[Task]) -> list[Any]:
     """Sum over tasks that each give a list of numbers and arrays, in float64."""
-    return list(computed([_tree(list(parts))])[0])
+    return list(computed([tree(list(parts))])[0])
 
 
 def total_over(
-    function: Callable[..., Any], blocks: Sequence[Task], groups: Sequence[Sequence[int]] | None
+    function: Callable[..., Any], blocks: Sequence[Task], groups: Groups | None
 ) -> list[Array]:
     """Sum of what a function gives for blocks that were persisted.
 
@@ -103,26 +105,49 @@ def total_over(
     if groups is None:
         return total(each(function, blocks))
     call = package("dask").delayed(_over, pure=False)
-    held, kind = shared(function), _kind(function)
+    held, name = shared(function), kind(function)
     return total(
         [
-            call(held, *(blocks[i] for i in group), dask_key_name=f"{kind}-{uuid4().hex}")
-            for group in groups
+            call(held, *(blocks[i] for i in group), dask_key_name=f"{name}-{uuid4().hex}")
+            for group in groups.places
         ]
     )
 
 
-def _tree(level: list[Task]) -> Task:
-    add = package("dask").delayed(_add, pure=False)
+def tree(level: list[Task]) -> Task:
+    """Return the task that sums over tasks, eight at a time."""
+    added = package("dask").delayed(add, pure=False)
     if len(level) == 1:
-        return add(level[0])
+        return added(level[0])
     while len(level) > 1:
-        level = [add(*level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level = [added(*level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
     return level[0]
 
 
-def by_worker(tasks: Sequence[Task]) -> list[list[int]] | None:
-    """Places of persisted tasks on each thread of each worker; None where there are no workers."""
+@dataclass(frozen=True)
+class Groups:
+    """Persisted blocks by the thread that has them, so that one task goes over those of one."""
+
+    #: Places of the blocks of each group.
+    places: list[list[int]]
+    #: Addresses of their workers, where there are any.
+    homes: list[str]
+
+    @classmethod
+    def single(cls, count: int) -> Groups:
+        """Each block by itself."""
+        return cls([[i] for i in range(count)], [""] * count)
+
+
+def at_home(address: str) -> Any:
+    """Keep the tasks that are made in this context to a worker, as long as it lives."""
+    if not address:
+        return nullcontext()
+    return package("dask").annotate(workers=[address], allow_other_workers=True)
+
+
+def by_worker(tasks: Sequence[Task]) -> Groups | None:
+    """Return groups of persisted tasks, one a thread of a worker; None without workers."""
     if "distributed" not in sys.modules:
         return None
     distributed = package("distributed")
@@ -137,11 +162,12 @@ def by_worker(tasks: Sequence[Task]) -> list[list[int]] | None:
     workers: dict[str, list[int]] = {}
     for i, task in enumerate(tasks):
         workers.setdefault(next(iter(holders.get(task.key) or ()), ""), []).append(i)
-    return sorted(
-        part.tolist()
+    found = sorted(
+        (part.tolist(), name)
         for name, places in workers.items()
         for part in np.array_split(places, min(len(places), threads_of.get(name, 1)))
     )
+    return Groups([places for places, _ in found], [name for _, name in found])
 
 
 @contextmanager
@@ -152,29 +178,30 @@ def large_graphs() -> Iterator[None]:
         yield
 
 
-def _kind(function: Callable[..., Any]) -> str:
+def kind(function: Callable[..., Any]) -> str:
     """Name for a kind of task: schedulers judge by it how long a task takes."""
     return str(getattr(function, "__name__", type(function).__name__)).strip("_").lower()
 
 
-def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function as tasks do."""
     # A worker has a thread a processor already: each task keeps to one.
     with threads.single("blas"):
-        return function(*arguments)
+        return function(*(aligned(value) for value in arguments))
+
+
+def aligned(value: Any) -> Any:
+    """Bring an array to where its numbers lie as they should.
+
+    What came over a network may lie anywhere, and code with other rounding then works on it.
+    """
+    return np.require(value, requirements="A") if isinstance(value, np.ndarray) else value
 
 
 def _over(function: Callable[..., Any], *blocks: Any) -> list[Array]:
     """Sum over the blocks of one group, one after the other."""
     out: list[Array] = []
     for block in blocks:
-        part = _call(function, block)
-        out = _add(out, part) if out else _add(part)
-    return out
-
-
-def _add(*parts: Sequence[Any]) -> list[Array]:
-    out = [np.array(value, dtype=np.float64) for value in parts[0]]
-    for part in parts[1:]:
-        for value, more in zip(out, part, strict=True):
-            value += more
+        part = called(function, block)
+        out = add(out, part) if out else add(part)
     return out

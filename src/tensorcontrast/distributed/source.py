@@ -15,7 +15,8 @@ from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed._extra import package
-from tensorcontrast.distributed.views import BlockViews, CoreRows, WithView
+from tensorcontrast.distributed.views import BlockViews
+from tensorcontrast.distributed.work import CoreRows, WithView
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -163,10 +164,11 @@ class DaskSource:
     def views(self, ready: Preparation, view: Any) -> BlockViews | Callable[[], BlockViews]:
         """Both views as they are fitted, on the workers; a callable draws the second anew."""
 
-        def pair(rows: list[on.Task], other: Any) -> BlockViews:
+        def pair(rows: list[on.Task], other: Any, groups: on.Groups | None = None) -> BlockViews:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
             made = on.each(WithView(ready, second.reader), rows, second.raw(), self.starts)
-            return BlockViews.of(on.persisted(made), self.sizes, ready, paired=True)
+            made = on.persisted(made)
+            return BlockViews.of(made, self.sizes, ready, paired=True, groups=groups)
 
         plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
         if view is None:
@@ -174,7 +176,8 @@ class DaskSource:
         if not callable(view):
             return pair(plain, view)
         rows = on.persisted(plain)
-        return lambda: pair(rows, view())
+        groups = on.by_worker(rows)  # one way to part the samples for all views that are drawn
+        return lambda: pair(rows, view(), groups)
 
     def transformed(self, ready: Preparation, projector: Array) -> Any:
         """Lazy array (n, rank) of the features of each block. Equation E12."""

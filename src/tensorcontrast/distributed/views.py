@@ -2,13 +2,13 @@
 
 Each block is an ``als.Views`` of its samples and never leaves its worker. A sweep sends the
 factors out and brings back Q = WᵀX, WᵀW and ‖W‖²: its traffic does not grow with the samples.
-A contrast that compares all samples in each iteration has their projections P = XH (n, rank)
-brought to it, and its features sent back.
+A contrast that compares all samples does so by sums too (:mod:`.spread`): its features and labels
+stay on the workers. Only what cannot be done by sums, such as a clustering of the caller's, has
+the projections P = XH (n, rank) brought to it and its features sent back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als, compress, kernels, tied
+from tensorcontrast.decompose import als, kernels, tied
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.updates import Encoder
+from tensorcontrast.decompose.updates import Encoder, Solved
 from tensorcontrast.distributed import blocks as on
+from tensorcontrast.distributed import spread as spreads
+from tensorcontrast.distributed import work
 from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.spread import Held, Spread
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
-
-#: Values up to which the features of a fit are brought to the caller (256 MiB in float32).
-GATHERED_VALUES = 2**26
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class BlockFeatures(als.Features):
 
     squares: float = 0.0
     column_squares: Array | None = None
-    #: Factors and ridge that make them again.
-    made_by: tuple[list[Array], float | Array] = ((), 0.0)  # type: ignore[assignment]
+    #: Factors and ridge that make them again; None where W and V are held by workers.
+    made_by: tuple[list[Array], float | Array] | None = None
 
     @property
     def sizes(self) -> Array | None:
@@ -60,15 +60,24 @@ class BlockViews:
     norm_v: float
     paired: bool
     #: Places of the blocks on each worker, so that sums are taken there before they travel.
-    groups: list[list[int]] | None = None
+    groups: on.Groups | None = None
+    #: Labels that are known, on the workers.
+    _known: Held | None = None
 
     @classmethod
     def of(
-        cls, blocks: list[on.Task], sizes: list[int], ready: Preparation, *, paired: bool
+        cls,
+        blocks: list[on.Task],
+        sizes: list[int],
+        ready: Preparation,
+        *,
+        paired: bool,
+        groups: on.Groups | None = None,
     ) -> BlockViews:
         """Measure the norms of both views."""
-        norm_x, norm_v = on.total(on.each(_norms, blocks))
-        groups = on.by_worker(blocks)
+        norm_x, norm_v = on.total(on.each(work.norms, blocks))
+        if groups is None:
+            groups = on.by_worker(blocks)
         return cls(blocks, sizes, ready.center.dtype, float(norm_x), float(norm_v), paired, groups)
 
     @property
@@ -93,7 +102,7 @@ class BlockViews:
         taken = [
             (block, rows) for block, rows in zip(self.blocks, wanted, strict=True) if len(rows)
         ]
-        take = _Take(self.paired)
+        take = work.Take(self.paired)
         parts = on.computed(on.each(take, *zip(*taken, strict=True)))
         share = len(index) / self.n_samples
         X = np.concatenate([x for x, _ in parts])
@@ -126,16 +135,18 @@ class BlockViews:
         memory: als.Memory,
     ) -> tuple[als.Features, als.Statistics]:
         """Features for fixed factors, which stay where they are, and the sums of E10."""
+        if getattr(contrast, "by_sums", False):
+            return self._solve_by_sums(factors, contrast, alpha, memory)
         if contrast is not als.no_contrast:
             features, _ = self._contrasted(factors, contrast, alpha, memory)
             parts = on.each(
-                _with_features, self.blocks, self._cut(features.W), self._cut(features.V)
+                work.with_features, self.blocks, self._cut(features.W), self._cut(features.V)
             )
             with on.large_graphs():
                 Q, WtW = on.total(parts)
             return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
-        work = _Sweep(factors, alpha, self.paired)
-        Q, WtW, squares, columns = on.total_over(work, self.blocks, self.groups)
+        sums = work.Sweep(factors, alpha, self.paired)
+        Q, WtW, squares, columns = on.total_over(sums, self.blocks, self.groups)
         nothing: Any = None
         features = BlockFeatures(
             nothing,
@@ -157,6 +168,8 @@ class BlockViews:
 
         Features of very many samples stay on the workers, as Dask arrays.
         """
+        if getattr(contrast, "by_sums", False):
+            return self._final_by_sums(factors, contrast, alpha, memory)
         if contrast is not als.no_contrast:
             features, P = self._contrasted(factors, contrast, alpha, memory)
             HtH = kernels.gram(factors)
@@ -164,19 +177,22 @@ class BlockViews:
             if kernels.cancelled(residual, self.norm_x, self.dtype):
                 residual = self._direct(features, factors, paired=False)
             return features, residual
-        made = on.persisted(on.each(_Encode(factors, alpha, self.paired), self.blocks))
-        inner, WtW = on.total(on.each(_fit_sums, made))
-        residual = self.norm_x - 2.0 * float(inner) + kernels.inner(WtW, kernels.gram(factors))
-        if kernels.cancelled(residual, self.norm_x, self.dtype):
-            residual = self._direct(
-                BlockFeatures(None, None, made_by=(factors, alpha)),  # type: ignore[arg-type]
-                factors,
-                paired=False,
-            )
+        made = on.persisted(on.each(work.Encode(factors, alpha, self.paired), self.blocks))
+        nothing: Any = None
+        there = BlockFeatures(nothing, None, made_by=(factors, alpha))
+        residual = self._own_residual(on.total(on.each(work.fit_sums, made)), there, factors)
         rank = factors[0].shape[1]
         count = 2 if self.paired else 1
-        W, *V = [self._gathered(on.each(_Item(i), made), rank) for i in range(count)]
-        return als.Features(W, V[0] if V else None), max(residual, 0.0)
+        W, *V = [self._gathered(on.each(work.Item(i), made), rank) for i in range(count)]
+        return als.Features(W, V[0] if V else None), residual
+
+    def _own_residual(self, sums: list[Any], features: als.Features, factors: list[Array]) -> float:
+        """``‖X − WHᵀ‖²`` of the data's own view from ⟨XH, W⟩ and WᵀW."""
+        inner, WtW = sums
+        residual = self.norm_x - 2.0 * float(inner) + kernels.inner(WtW, kernels.gram(factors))
+        if kernels.cancelled(residual, self.norm_x, self.dtype):
+            residual = self._direct(features, factors, paired=False)
+        return max(residual, 0.0)
 
     def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
         """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
@@ -187,15 +203,77 @@ class BlockViews:
 
     def _direct(self, features: als.Features, factors: list[Array], paired: bool) -> float:
         """Squared residual without cancellation, with what compression has lost."""
-        if isinstance(features, BlockFeatures):
-            tasks = on.each(_Direct(features.made_by, factors, paired), self.blocks)
+        if isinstance(features, BlockFeatures) and features.made_by is None:
+            rows: Any = features.W
+            blocks = rows.spread.of_blocks(self.blocks)
+            direct = work.DirectOfPart(work.Direct(None, factors, paired))
+            residual, held = rows.spread.summed(direct, blocks, features.W, features.V)()
         else:
-            rows = (self._cut(features.W), self._cut(features.V))
-            tasks = on.each(_Direct(None, factors, paired), self.blocks, *rows)
-        with on.large_graphs():
-            residual, held = on.total(tasks)
+            if isinstance(features, BlockFeatures):
+                tasks = on.each(work.Direct(features.made_by, factors, paired), self.blocks)
+            else:
+                cut = (self._cut(features.W), self._cut(features.V))
+                tasks = on.each(work.Direct(None, factors, paired), self.blocks, *cut)
+            with on.large_graphs():
+                residual, held = on.total(tasks)
         norm = self.norm_squared if paired else self.norm_x
         return float(residual) + max(norm - float(held), 0.0)
+
+    def _by_sums(
+        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+    ) -> tuple[Held, Held, Solved]:
+        """Blocks and P = XH as parts have them, and features under a contrast of sums.
+
+        The memory holds what is on the workers, or arrays of a checkpoint.
+        """
+        spread = Spread(self.sizes, self.groups or on.Groups.single(len(self.sizes)))
+        blocks = spread.of_blocks(self.blocks)
+        P, P_view = (spread.made(work.ProjectPart(factors, which), blocks) for which in "XV")
+        own = als.Memory(centers=memory.centers)
+        for name in ("W", "V", "labels"):
+            setattr(own, name, _taken(getattr(memory, name), spread))
+        if self._known is None and contrast.known is not None:
+            self._known = spread.given(contrast.known)
+        encoder = Encoder.from_factors(factors, alpha)
+        solved = contrast.over(spread, P, P_view, encoder, own, _taken(self._known, spread))
+        memory.labels, memory.centers = own.labels, own.centers
+        return blocks, P, solved
+
+    def _solve_by_sums(
+        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+    ) -> tuple[als.Features, als.Statistics]:
+        blocks, _, solved = self._by_sums(factors, contrast, alpha, memory)
+        sums = blocks.spread.summed(work.sums_of_part, blocks, solved.W, solved.V)
+        value, terms = solved.finish()  # both come in one go
+        Q, WtW, squares, columns = sums()
+        features = BlockFeatures(
+            solved.W,
+            solved.V,
+            value,
+            contrast.beta,
+            terms,
+            squares=float(squares),
+            column_squares=columns,
+        )
+        return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
+
+    def _final_by_sums(
+        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+    ) -> tuple[als.Features, float]:
+        blocks, P, solved = self._by_sums(factors, contrast, alpha, memory)
+        sums = blocks.spread.summed(work.fit_sums_of_part, P, solved.W)
+        value, terms = solved.finish()
+        there = BlockFeatures(solved.W, solved.V)
+        residual = self._own_residual(sums(), there, factors)
+        rank = factors[0].shape[1]
+        few = self.n_samples * rank <= spreads.GATHERED_VALUES
+        W, V = (
+            held.brought() if few else held.lazy(self.dtype, rank) for held in (solved.W, solved.V)
+        )
+        labels: Any = memory.labels
+        if isinstance(labels, Held):
+            memory.labels = labels.brought() if few else labels.lazy(np.intp)
+        return als.Features(W, V, value, contrast.beta, terms), residual
 
     def _contrasted(
         self,
@@ -209,13 +287,13 @@ class BlockViews:
         P and P̃ (n, rank) come here, the samples themselves do not.
         """
         rank = factors[0].shape[1]
-        if self.n_samples * rank > GATHERED_VALUES:
+        if self.n_samples * rank > spreads.GATHERED_VALUES:
             raise InvalidInputError(
                 f"X has {self.n_samples} samples, and this contrast compares all of them in one "
-                f"place: at rank {rank} it takes {GATHERED_VALUES // rank} at most. Use "
+                f"place: at rank {rank} it takes {spreads.GATHERED_VALUES // rank} at most. Use "
                 "PLC(solver='tied') or CPD"
             )
-        parts = on.computed(on.each(_Project(factors, self.paired), self.blocks))
+        parts = on.computed(on.each(work.Project(factors, self.paired), self.blocks))
         P = np.concatenate([p for p, _ in parts])
         P_view = np.concatenate([p for _, p in parts]) if self.paired else None
         return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
@@ -227,7 +305,7 @@ class BlockViews:
         return list(np.split(rows, np.cumsum(self.sizes)[:-1]))
 
     def _gathered(self, tasks: list[on.Task], rank: int) -> Any:
-        if self.n_samples * rank <= GATHERED_VALUES:
+        if self.n_samples * rank <= spreads.GATHERED_VALUES:
             return np.concatenate(on.computed(tasks))
         array = package("dask.array")
         parts = [
@@ -237,143 +315,10 @@ class BlockViews:
         return array.concatenate(parts)
 
 
-# ---------------------------------------------------------------------------- tasks
-
-
-@dataclass(frozen=True)
-class CoreRows:
-    """From a raw block to the rows that are fitted."""
-
-    ready: Preparation
-    reader: Callable[[Any, int], Array]
-
-    def __call__(self, raw: Any, start: int) -> als.Views:
-        """Centre, scale and project."""
-        X, norm = _rows(self.ready, self.reader(raw, start))
-        return als.Views(X, None, norm, 0.0)
-
-
-@dataclass(frozen=True)
-class WithView:
-    """Put the rows of the other view beside those of the data."""
-
-    ready: Preparation
-    reader: Callable[[Any, int], Array]
-
-    def __call__(self, block: als.Views, raw: Any, start: int) -> als.Views:
-        """Centre, scale and project the other view."""
-        V, norm = _rows(self.ready, self.reader(raw, start))
-        return als.Views(block.X, V, block.norm_x, norm)
-
-
-def _rows(ready: Preparation, block: Array) -> tuple[Array, float]:
-    centred = ready.centred_block(block)
-    flat = centred.reshape(len(centred), -1)
-    norm = float(kernels.row_norms_squared(flat).sum())
-    return (flat if ready.bases is None else compress.project(centred, ready.bases)), norm
-
-
-def _norms(block: als.Views) -> list[float]:
-    return [block.norm_x, block.norm_v]
-
-
-@dataclass(frozen=True)
-class _Sweep:
-    """Sums of E10 over a block."""
-
-    factors: list[Array]
-    alpha: float | Array
-    paired: bool
-
-    def __call__(self, block: als.Views) -> list[Any]:
-        views = block if self.paired else block.alone()
-        features, _ = als.solve_features(
-            views, self.factors, als.no_contrast, self.alpha, als.Memory()
-        )
-        W = features.W
-        columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
-        return [*als.sums_over(views, features), features.norm_squared, columns]
-
-
-@dataclass(frozen=True)
-class _Direct:
-    """``‖X − WHᵀ‖²`` and ‖X‖² of a block as it is fitted, of both views where paired."""
-
-    made_by: tuple[list[Array], float | Array] | None
-    factors: list[Array]
-    paired: bool
-
-    def __call__(
-        self, block: als.Views, W: Array | None = None, V: Array | None = None
-    ) -> list[float]:
-        views = block if self.paired else block.alone()
-        if self.made_by is not None:
-            made, _ = als.solve_features(
-                views, self.made_by[0], als.no_contrast, self.made_by[1], als.Memory()
-            )
-            W, V = made.W, made.V
-        residual = held = 0.0
-        for X, features in ((views.X, W), (views.V, V)):
-            if X is not None and features is not None:
-                residual += kernels.residual_direct(X, features, self.factors)
-                held += float(kernels.row_norms_squared(X).sum())
-        return [residual, held]
-
-
-@dataclass(frozen=True)
-class _Project:
-    """P = XH of both views of a block."""
-
-    factors: list[Array]
-    paired: bool
-
-    def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
-        return als.project(block if self.paired else block.alone(), self.factors)
-
-
-def _with_features(block: als.Views, W: Array, V: Array | None) -> list[Any]:
-    """Take the sums of E10 over a block whose features are given."""
-    return list(als.sums_over(block, als.Features(W, V)))
-
-
-@dataclass(frozen=True)
-class _Encode:
-    """Features of a block, and its part of what the residual needs."""
-
-    factors: list[Array]
-    alpha: float | Array
-    paired: bool
-
-    def __call__(self, block: als.Views) -> tuple[Array, Array | None, float]:
-        views = block if self.paired else block.alone()
-        features, P = als.solve_features(
-            views, self.factors, als.no_contrast, self.alpha, als.Memory()
-        )
-        return features.W, features.V, kernels.inner(P, features.W)
-
-
-def _fit_sums(made: tuple[Array, Array | None, float]) -> list[Any]:
-    W, _, inner = made
-    return [inner, W.T @ W]
-
-
-@dataclass(frozen=True)
-class _Item:
-    index: int
-
-    def __call__(self, made: Sequence[Any]) -> Any:
-        return made[self.index]
-
-
-@dataclass(frozen=True)
-class _Take:
-    """Some rows of a block."""
-
-    paired: bool
-
-    def __call__(self, block: als.Views, rows: Array) -> tuple[Array, Array | None]:
-        all_of_it = len(rows) == block.n_samples
-        V = block.V if self.paired else None
-        if all_of_it:
-            return block.X, V
-        return block.X[rows], None if V is None else V[rows]
+def _taken(value: Any, spread: Spread) -> Held | None:
+    """Return what workers hold, or an array, as these parts hold it; None if they do not."""
+    if isinstance(value, np.ndarray):
+        return spread.given(value)
+    if isinstance(value, Held) and value.spread.groups == spread.groups:
+        return replace(value, spread=spread)
+    return None

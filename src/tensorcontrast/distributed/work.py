@@ -1,0 +1,215 @@
+"""What tasks do with a block of samples, or with the blocks of a part: the work of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.decompose import als, compress, kernels
+from tensorcontrast.decompose.parts import add
+from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.decompose.updates import rows_times
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CoreRows:
+    """From a raw block to the rows that are fitted."""
+
+    ready: Preparation
+    reader: Callable[[Any, int], Array]
+
+    def __call__(self, raw: Any, start: int) -> als.Views:
+        """Centre, scale and project."""
+        X, norm = _rows(self.ready, self.reader(raw, start))
+        return als.Views(X, None, norm, 0.0)
+
+
+@dataclass(frozen=True)
+class WithView:
+    """Put the rows of the other view beside those of the data."""
+
+    ready: Preparation
+    reader: Callable[[Any, int], Array]
+
+    def __call__(self, block: als.Views, raw: Any, start: int) -> als.Views:
+        """Centre, scale and project the other view."""
+        V, norm = _rows(self.ready, self.reader(raw, start))
+        return als.Views(block.X, V, block.norm_x, norm)
+
+
+def _rows(ready: Preparation, block: Array) -> tuple[Array, float]:
+    centred = ready.centred_block(block)
+    flat = centred.reshape(len(centred), -1)
+    norm = float(kernels.row_norms_squared(flat).sum())
+    return (flat if ready.bases is None else compress.project(centred, ready.bases)), norm
+
+
+def norms(block: als.Views) -> list[float]:
+    """Squared norms of both views of a block."""
+    return [block.norm_x, block.norm_v]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Sums of E10 over a block."""
+
+    factors: list[Array]
+    alpha: float | Array
+    paired: bool
+
+    def __call__(self, block: als.Views) -> list[Any]:
+        """Give Q, WᵀW, ‖W‖² and the squares of the columns of W."""
+        views = block if self.paired else block.alone()
+        features, _ = als.solve_features(
+            views, self.factors, als.no_contrast, self.alpha, als.Memory()
+        )
+        W = features.W
+        columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
+        return [*als.sums_over(views, features), features.norm_squared, columns]
+
+
+@dataclass(frozen=True)
+class Direct:
+    """``‖X − WHᵀ‖²`` and ‖X‖² of a block as it is fitted, of both views where paired."""
+
+    made_by: tuple[list[Array], float | Array] | None
+    factors: list[Array]
+    paired: bool
+
+    def __call__(
+        self, block: als.Views, W: Array | None = None, V: Array | None = None
+    ) -> list[float]:
+        """Take features that are given, or make them."""
+        views = block if self.paired else block.alone()
+        if self.made_by is not None:
+            made, _ = als.solve_features(
+                views, self.made_by[0], als.no_contrast, self.made_by[1], als.Memory()
+            )
+            W, V = made.W, made.V
+        residual = held = 0.0
+        for X, features in ((views.X, W), (views.V, V)):
+            if X is not None and features is not None:
+                residual += kernels.residual_direct(X, features, self.factors)
+                held += float(kernels.row_norms_squared(X).sum())
+        return [residual, held]
+
+
+@dataclass(frozen=True)
+class Project:
+    """P = XH of both views of a block."""
+
+    factors: list[Array]
+    paired: bool
+
+    def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
+        """One matrix product a view."""
+        return als.project(block if self.paired else block.alone(), self.factors)
+
+
+@dataclass(frozen=True)
+class ProjectPart:
+    """``XH`` of one view of all blocks of a part."""
+
+    factors: list[Array]
+    which: str
+
+    def __call__(self, blocks: list[als.Views]) -> Array:
+        """Rows of the blocks, one below the other."""
+        H = kernels.khatri_rao(self.factors)
+        return np.concatenate([rows_times(getattr(block, self.which), H) for block in blocks])
+
+
+def _each_block(
+    blocks: list[als.Views], W: Array, V: Array
+) -> Iterator[tuple[als.Views, Array, Array]]:
+    """Blocks of a part with their features."""
+    edges = np.cumsum([0, *(block.n_samples for block in blocks)])
+    for block, a, b in zip(blocks, edges[:-1], edges[1:], strict=True):
+        yield block, W[a:b], V[a:b]
+
+
+def sums_of_part(blocks: list[als.Views], W: Array, V: Array) -> list[Any]:
+    """Take the sums of E10 over a part, and the squares of the features."""
+    features = als.Features(W, V)
+    columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
+    sums: list[Any] = []
+    for block, w, v in _each_block(blocks, W, V):
+        part = list(als.sums_over(block, als.Features(w, v)))
+        sums = add(sums, part) if sums else part
+    return [*sums, features.norm_squared, columns]
+
+
+def fit_sums_of_part(P: Array, W: Array) -> list[Any]:
+    """Give ⟨XH, W⟩ and WᵀW of a part."""
+    return [kernels.inner(P, W), W.T @ W]
+
+
+@dataclass(frozen=True)
+class DirectOfPart:
+    """The same for all blocks of a part."""
+
+    direct: Direct
+
+    def __call__(self, blocks: list[als.Views], W: Array, V: Array) -> list[Any]:
+        """Sum over the blocks."""
+        return add(*(self.direct(*each) for each in _each_block(blocks, W, V)))
+
+
+def with_features(block: als.Views, W: Array, V: Array | None) -> list[Any]:
+    """Take the sums of E10 over a block whose features are given."""
+    return list(als.sums_over(block, als.Features(W, V)))
+
+
+@dataclass(frozen=True)
+class Encode:
+    """Features of a block, and its part of what the residual needs."""
+
+    factors: list[Array]
+    alpha: float | Array
+    paired: bool
+
+    def __call__(self, block: als.Views) -> tuple[Array, Array | None, float]:
+        """Give W, W̃ and ⟨XH, W⟩."""
+        views = block if self.paired else block.alone()
+        features, P = als.solve_features(
+            views, self.factors, als.no_contrast, self.alpha, als.Memory()
+        )
+        return features.W, features.V, kernels.inner(P, features.W)
+
+
+def fit_sums(made: tuple[Array, Array | None, float]) -> list[Any]:
+    """Give ⟨XH, W⟩ and WᵀW of what :class:`Encode` has made."""
+    W, _, inner = made
+    return [inner, W.T @ W]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One of several things that a task has made."""
+
+    index: int
+
+    def __call__(self, made: Sequence[Any]) -> Any:
+        """Take it."""
+        return made[self.index]
+
+
+@dataclass(frozen=True)
+class Take:
+    """Some rows of a block."""
+
+    paired: bool
+
+    def __call__(self, block: als.Views, rows: Array) -> tuple[Array, Array | None]:
+        """Rows of both views."""
+        all_of_it = len(rows) == block.n_samples
+        V = block.V if self.paired else None
+        if all_of_it:
+            return block.X, V
+        return block.X[rows], None if V is None else V[rows]
