@@ -456,3 +456,24 @@ def test_blocks_are_brought_to_strips() -> None:
     assert aligned((60,) * 7, 10_000) == (64, 64, 64, 64, 32, 64, 68)
     assert aligned((100, 0, 1, 319), 64) == (64, 32, 64, 64, 64, 64, 64, 4)
     assert aligned((10, 10), 8) == (8, 8, 4)
+
+
+@pytest.mark.parametrize("chunks", [(1500,), (700, 800), (512, 1, 0, 987)])
+def test_sketches_of_blocks_are_those_of_the_whole(
+    chunks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorcontrast.decompose import sketch
+
+    monkeypatch.setattr(sketch, "LEAST_VALUES", 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4, 9, 6)).astype(np.float32)
+    X += np.einsum("nr,ar,br,cr->nabc", *(rng.standard_normal((d, 3)) for d in X.shape)).astype(
+        np.float32
+    )
+    serial = CPD(rank=3, max_iter=15, tol=0.0, random_state=0).fit(X)
+    blocks = CPD(rank=3, max_iter=15, tol=0.0, random_state=0).fit(
+        dask.array.from_array(X, chunks=(chunks, 4, 9, 6))
+    )
+    for a, b in zip(serial.factors_, blocks.factors_, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
+    assert np.array_equal(serial.labels_, np.asarray(blocks.labels_))

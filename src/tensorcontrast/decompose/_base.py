@@ -25,6 +25,7 @@ from tensorcontrast.decompose import (
     missing,
     robust,
     scaling,
+    sketch,
     source,
     start,
 )
@@ -235,15 +236,15 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         **options: Any,
     ) -> Fit:
         first = views() if callable(views) else views
+        settings = {"warm_up": self.warm_up, "batch_size": self.batch_size} | options
+        brief: als.Views | None = None
+        if not callable(views) and contrast is als.no_contrast and settings["batch_size"] is None:
+            brief = self._in_brief(views, rng)
         best: Fit | None = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             try:
-                fit = self._run(
-                    views,
-                    self._start(first.dtype, rng),
-                    contrast,
-                    rng,
-                    **options,
+                fit = self._whole_run(
+                    views, brief, self._start(first.dtype, rng), contrast, rng, settings
                 )
             except KeyboardInterrupt:
                 if best is None:
@@ -262,6 +263,46 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         assert best is not None
         return best
 
+    def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
+        """Few rows that stand for all samples in iterations without contrast, where that pays."""
+        size = int(np.prod(self.core_dims_))
+        few = self.max_iter <= 2 * sketch.FINISH
+        if self.compress != "auto" or few or not sketch.pays(views.n_samples, size, self.rank_):
+            return None
+        return sketch.sketched(views, self.rank_, size, int(rng.integers(2**31)))
+
+    def _whole_run(
+        self,
+        views: als.Views | Callable[[], als.Views],
+        brief: als.Views | None,
+        factors: list[Array],
+        contrast: als.Contrast,
+        rng: np.random.Generator,
+        settings: dict[str, Any],
+    ) -> Fit:
+        """Iterate once from these factors; first on few rows where they stand for all samples."""
+        if brief is None:
+            return self._run(views, factors, contrast, rng, **settings)
+        fit = self._run(
+            brief, factors, contrast, rng, **settings, max_iter=self.max_iter - sketch.FINISH
+        )
+        fit.memory = als.Memory()  # its rows are not the samples
+        if fit.interrupted or fit.monitor.stopped:
+            return fit
+        last = self._run(
+            views,
+            fit.factors,
+            contrast,
+            rng,
+            **settings,
+            max_iter=sketch.FINISH,
+            tol=0.0,
+            after=fit.history,
+        )
+        last.converged, fit.monitor.history = fit.converged, last.history
+        last.monitor = fit.monitor if not last.monitor.stopped else last.monitor
+        return last
+
     def _run(
         self,
         views: als.Views | Callable[[], als.Views],
@@ -271,18 +312,21 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         **options: Any,
     ) -> Fit:
         """Iterate once from these factors; ``options`` stand in for parameters of this name."""
-        settings = {"warm_up": self.warm_up, "batch_size": self.batch_size} | options
+        settings = {name: getattr(self, name) for name in ("warm_up", "batch_size", "max_iter")}
+        settings |= {"tol": self.tol, "after": None} | options
         memory = als.Memory()
         first = views() if callable(views) else views
         monitor = Monitor(
             type(self).__name__,
-            max_iter=self.max_iter,
-            tol=self.tol,
+            max_iter=settings["max_iter"],
+            tol=settings["tol"],
             patience=self.patience,
             size=0.5 * first.norm_squared,
             callback=self.callback,
             verbose=bool(self.verbose),
         )
+        if settings["after"] is not None:
+            monitor.resume(settings["after"])
         keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
         with monitor:
             factors, interrupted = als.run(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast.decompose import kernels
+from tensorcontrast.decompose import kernels, sketch
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.updates import Encoder, rows_times
 
@@ -166,6 +166,10 @@ class Views:
         if self.V is not None and features.V is not None:
             value += _direct(self.V, self.norm_v, features.V, factors)
         return value
+
+    def sketch_sums(self, omega: Array) -> tuple[Array, Array] | None:
+        """Sums over samples from which :mod:`.sketch` makes rows that stand for them."""
+        return sketch.sums_over(self.X, omega)
 
     def with_partners(self, partners: NDArray[np.intp]) -> Views:
         """Return the same data, each sample with the view of its partner."""

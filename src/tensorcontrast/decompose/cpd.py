@@ -47,8 +47,10 @@ class CPD(CPEstimator):
         Fit on cores that an orthonormal basis a mode makes of the samples; the factors are mapped
         back exactly. "auto" does so for data of a GiB or more in memory, and for all that is read
         block by block, where samples have at least 2.5 times the 32 numbers a component that it
-        keeps; a number is the share of each mode's energy to keep; integers are the ranks of the
-        modes; None fits the samples themselves.
+        keeps. Where there are many samples, "auto" also lets iterations without contrast go over
+        a sketch, 4 combinations of samples a component, and ends with two sweeps over all
+        samples. A number is the share of each mode's energy to keep; integers are the ranks of
+        the modes; None fits the samples themselves.
     dtype : {"float32", "float64"}, optional
         Default: that of X, float32 for anything but float64.
     forgetting : float, default=0.98

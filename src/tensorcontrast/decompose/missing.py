@@ -195,6 +195,9 @@ class MaskedViews(als.Views):
             None if self.gaps_v is None else self.gaps_v[index],
         )
 
+    def sketch_sums(self, omega: Array) -> None:
+        """Nothing: gaps are filled anew in each iteration."""
+
     def with_partners(self, partners: NDArray[np.intp]) -> MaskedViews:
         """Return the same data, each sample with the view of its partner."""
         assert self.V is not None

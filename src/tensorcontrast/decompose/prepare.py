@@ -53,6 +53,13 @@ class Preparation:
 
     def rows(self, source: Source) -> tuple[Array, float]:
         """Rows (n, i) of a view as they are fitted, and the squared norm of what they stand for."""
+        if (
+            isinstance(source, ArraySource)
+            and self.bases is None
+            and self.held is None
+            and len(source.X) == self.n_samples
+        ):
+            return scaling.normalised_rows(source.X, self.center, self.scale)
         out = np.empty((self.n_samples, int(np.prod(self.dims))), dtype=self.center.dtype)
         at, norm = 0, 0.0
         for block in self.centred(source):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import threads
 from tensorcontrast.decompose import kernels
 from tensorcontrast.errors import InvalidInputError
 
@@ -15,6 +16,10 @@ Array = NDArray[Any]
 
 #: Values that a chunk of a streamed computation holds at most (64 MiB in float32).
 CHUNK_VALUES = 2**24
+#: Values that are worked on at a time, so that they stay in the processor's cache.
+TILE_VALUES = 2**17
+
+T = TypeVar("T")
 
 
 def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
@@ -30,24 +35,67 @@ def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
 
 def normalised(X: Array, center: Array, scale: float) -> Array:
     """X (n, I_1, …) as centred, scaled rows (n, i) in memory of their own."""
+    return normalised_rows(X, center, scale)[0]
+
+
+def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float]:
+    """Do what :func:`normalised` does; the squared norm of the rows comes with them."""
     out = np.empty((len(X), center.size), dtype=center.dtype)
-    at = 0
-    for chunk in chunks(X, center, scale):
-        out[at : at + len(chunk)] = chunk
-        at += len(chunk)
-    return out
+    flat, mean = X.reshape(out.shape), center.reshape(-1)
+    factor = center.dtype.type(1.0) / center.dtype.type(scale)
+
+    def work(at: slice) -> float:
+        np.subtract(flat[at], mean, out=out[at])
+        if scale != 1.0:
+            out[at] *= factor
+        return float(kernels.row_norms_squared(out[at]).sum())
+
+    return out, sum(part for parts in _over_tiles(work, *out.shape) for part in parts)
 
 
 def _mean_squared_norm(X: Array, center: Array) -> float:
     """Mean over the samples of ‖x − center‖²."""
-    parts = [kernels.row_norms_squared(chunk) for chunk in chunks(X, center, 1.0)]
-    return float(np.concatenate(parts).mean())
+    flat, mean = X.reshape(len(X), -1), center.reshape(-1)
+
+    def work(at: slice) -> float:
+        return float(kernels.row_norms_squared(flat[at] - mean).sum())
+
+    return sum(p for parts in _over_tiles(work, *flat.shape) for p in parts) / len(flat)
+
+
+def _mean(X: Array) -> Array:
+    """Mean tensor in float64."""
+    flat = X.reshape(len(X), -1)
+    total = np.zeros(flat.shape[1])
+
+    def work(at: slice) -> Array:
+        return np.asarray(flat[at].sum(axis=0, dtype=np.float64))
+
+    for parts in _over_tiles(work, *flat.shape):
+        for part in parts:
+            total += part
+    return (total / len(flat)).reshape(X.shape[1:])
+
+
+def _over_tiles(work: Callable[[slice], T], n: int, size: int) -> Iterator[list[T]]:
+    """Do some work on all rows of an array (n, i), a tile after another, in threads.
+
+    Tiles stay in the processor's cache. What they give comes in order, some at a time.
+    """
+    step = max(1, TILE_VALUES // max(size, 1))
+    group = max(1, CHUNK_VALUES // (4 * step * max(size, 1))) * step
+
+    def several(start: int) -> list[T]:
+        last = min(start + group, n)
+        return [work(slice(a, min(a + step, last))) for a in range(start, last, step)]
+
+    return threads.mapped(several, range(0, n, group))
 
 
 def learn(X: Array, *, center: bool) -> tuple[Array, float]:
     """Mean tensor (zeros without ``center``), and root mean squared norm about it."""
     dims = X.shape[1:]
-    exact = X.mean(axis=0, dtype=np.float64) if center else np.zeros(dims)
+    exact = _mean(X) if center else np.zeros(dims)
     mean = exact.astype(X.dtype)
     size = float(np.sqrt(_mean_squared_norm(X, mean)))
     check_spread(size, exact, X.shape, X.dtype, center=center)

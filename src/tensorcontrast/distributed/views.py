@@ -123,6 +123,11 @@ class BlockViews:
     def _held(self) -> als.Views:
         return self.rows(np.arange(self.n_samples))
 
+    def sketch_sums(self, omega: Array) -> tuple[Array, Array]:
+        """Sums over samples from which rows are made that stand for them."""
+        YtX, YtY = on.total_over(work.Sketch(omega), self.blocks, self.groups)
+        return YtX, YtY
+
     def batches(self, size: int, rng: np.random.Generator) -> Any:
         """Mini-batches in random order, from memory."""
         return self.in_memory().batches(size, rng)

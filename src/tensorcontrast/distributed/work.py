@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als, compress, kernels
+from tensorcontrast.decompose import als, compress, kernels, sketch
 from tensorcontrast.decompose.parts import add
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.updates import rows_times
@@ -72,6 +72,17 @@ class Sweep:
         W = features.W
         columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
         return [*als.sums_over(views, features), features.norm_squared, columns]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Sums over a block from which rows are made that stand for all samples."""
+
+    omega: Array
+
+    def __call__(self, block: als.Views) -> list[Any]:
+        """Give YᵀX and YᵀY with Y = XΩ."""
+        return list(sketch.sums_over(block.X, self.omega))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""The samples in brief: a few combinations of them that give almost the same factors.
+
+Without a contrast, factors see the data through XᵀX alone: a sweep (E10) over rows B = EᵀX, with E
+(n, k) orthonormal and X nearly in its span, is one over X. The span is that of Y = XΩ for random Ω
+(i, k), which holds the k directions in which samples differ most. One pass sums YᵀX and YᵀY over
+the samples; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
+Iterations on k rows cost next to nothing; a few sweeps over all samples then finish the fit.
+
+Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import threads
+from tensorcontrast.decompose.updates import rows_times
+
+if TYPE_CHECKING:
+    from tensorcontrast.decompose.als import Views
+
+Array = NDArray[Any]
+
+#: Combinations of samples for each component.
+ROWS_PER_RANK = 4
+#: Samples for each combination from which a sketch pays.
+LEAST_GAIN = 8
+#: Values from which a sketch pays: below, all iterations take a moment anyway.
+LEAST_VALUES = 2**22
+#: Sweeps over all samples that end a fit on a sketch.
+FINISH = 2
+
+
+def pays(n_samples: int, size: int, rank: int) -> bool:
+    """Whether samples (n, i) are to be sketched for a fit of this rank."""
+    rows = ROWS_PER_RANK * rank
+    return n_samples >= LEAST_GAIN * rows and size > rows and n_samples * size >= LEAST_VALUES
+
+
+def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
+    """Ω (i, k): normal random numbers, in the memory order in which X @ Ω is fastest."""
+    draw = np.random.default_rng(seed).standard_normal
+    return draw((ROWS_PER_RANK * rank, size), dtype=np.float32).astype(dtype, copy=False).T
+
+
+def sums_over(X: Array, omega: Array) -> tuple[Array, Array]:
+    """YᵀX (k, i) and YᵀY (k, k) with Y = XΩ, in float64: sums of what strips of samples give."""
+    size, k = omega.shape
+    YtX, YtY = np.zeros((k, size)), np.zeros((k, k))
+
+    def strip(at: slice) -> tuple[Array, Array]:
+        Y = X[at] @ omega
+        return Y.T @ X[at], Y.T @ Y
+
+    for part, gram in threads.over_strips(strip, len(X), size * k):
+        YtX += part
+        YtY += gram
+    return YtX, YtY
+
+
+def rows(YtX: Array, YtY: Array, dtype: np.dtype[Any]) -> Array:
+    """B (k', i), k' ≤ k: directions that hold rounding alone are left out."""
+    # Rounded first: sums in another order then give the same rows.
+    values, vectors = np.linalg.eigh(YtY.astype(dtype).astype(np.float64))
+    kept = values > len(values) * np.finfo(dtype).eps * values[-1]
+    back = vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(rows_times(back.T.astype(dtype), YtX.astype(dtype)))
+
+
+def sketched(views: Views, rank: int, size: int, seed: int) -> Views | None:
+    """Rows that stand for the samples of views without a second one; None where there are none."""
+    from tensorcontrast.decompose.als import Views as Rows
+
+    sums = views.sketch_sums(directions(size, rank, views.dtype, seed))
+    if sums is None or not all(np.isfinite(part).all() for part in sums):
+        return None
+    return Rows(rows(*sums, views.dtype), None, views.norm_x, 0.0)
