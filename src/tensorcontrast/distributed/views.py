@@ -124,7 +124,7 @@ class BlockViews:
         return self.rows(np.arange(self.n_samples))
 
     def sketch_sums(self, omega: Array) -> tuple[Array, Array]:
-        """Sums over samples from which rows are made that stand for them."""
+        """Take the sums over samples from which rows are made that stand for them."""
         YtX, YtY = on.total_over(work.Sketch(omega), self.blocks, self.groups)
         return YtX, YtY
 

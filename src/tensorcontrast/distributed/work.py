@@ -13,6 +13,7 @@ from tensorcontrast.decompose import als, compress, kernels, sketch
 from tensorcontrast.decompose.parts import add
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.updates import rows_times
+from tensorcontrast.distributed._extra import package
 
 Array = NDArray[Any]
 
@@ -224,3 +225,11 @@ class Take:
         if all_of_it:
             return block.X, V
         return block.X[rows], None if V is None else V[rows]
+
+
+def _size(views: als.Views) -> int:
+    """Bytes of a block, by which schedulers judge whether to move it."""
+    return int(views.X.nbytes) + (0 if views.V is None else int(views.V.nbytes))
+
+
+package("dask.sizeof").sizeof.register(als.Views, _size)
