@@ -38,7 +38,7 @@ lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.bench $(VENV)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks; status=$$?; $(BIN)/python -m benchmarks.plot && exit $$status
 
 fuzz: $(VENV)/.data $(VENV)/.neural $(VENV)/.dev
 	$(BIN)/python tests/fuzz/run.py --count $(or $(COUNT),200000)

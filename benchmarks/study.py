@@ -85,11 +85,14 @@ def neighbours(rec: Recordings) -> np.ndarray | None:
     return None
 
 
+PLAIN = {"mean_row": False, "polarity": False}
+
+
 @dataclass
 class Variant:
     """What a variant changes."""
 
-    tensor: dict[str, Any] = field(default_factory=lambda: {"mean_row": False})
+    tensor: dict[str, Any] = field(default_factory=lambda: dict(PLAIN))
     plc: dict[str, Any] = field(default_factory=dict)
     cpd: bool = False
     fresh: bool = False
@@ -110,11 +113,12 @@ def equal_channels(fit: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 def stacked(X: np.ndarray, fs: float) -> np.ndarray:
     """Several resolutions, each averaged over the same few pieces of time, stacked as rows."""
-    base = SpectrogramTensor(fs, mean_row=False).fit(X[:1])
+    base = SpectrogramTensor(fs, **PLAIN).fit(X[:1])
     parts = []
     for share in (2, 1, 0.5):
         n_fft = min(int(base.n_fft_ * share), X.shape[2])
-        made = SpectrogramTensor(fs, n_fft=n_fft, hop=max(1, n_fft // 8), mean_row=share == 1)
+        options = {"n_fft": n_fft, "hop": max(1, n_fft // 8), "mean_row": share == 1}
+        made = SpectrogramTensor(fs, polarity=False, **options)
         T = made.fit_transform(X)
         cuts = np.array_split(np.arange(T.shape[3]), min(4, T.shape[3]))
         cuts = cuts if len(cuts) == 4 else [np.arange(T.shape[3])] * 4
@@ -124,21 +128,21 @@ def stacked(X: np.ndarray, fs: float) -> np.ndarray:
 
 def signed_dc(X: np.ndarray, fs: float) -> np.ndarray:
     """√|Z| with the sign of Z in the row of frequency zero, where it is real."""
-    T = SpectrogramTensor(fs, mean_row=True).fit_transform(X)
+    T = SpectrogramTensor(fs, **MEAN).fit_transform(X)
     T[:, :, 0] *= np.sign(T[:, :, -1])
     return np.ascontiguousarray(T[:, :, :-1])
 
 
 def heavy_mean(X: np.ndarray, fs: float) -> np.ndarray:
     """Give the row of the signed mean twice the size it has."""
-    T = SpectrogramTensor(fs, mean_row=True).fit_transform(X)
+    T = SpectrogramTensor(fs, **MEAN).fit_transform(X)
     T[:, :, -1] *= 2
     return T
 
 
 def cross_spectrum(X: np.ndarray, fs: float) -> np.ndarray:
     """Signed fourth root of the squared real cross-spectra: channel × channel × frequency."""
-    n_fft = SpectrogramTensor(fs).fit(X[:1]).n_fft_
+    n_fft = SpectrogramTensor(fs, **PLAIN).fit(X[:1]).n_fft_
     window = np.hanning(n_fft).astype(np.float32)
     out = []
     for start in range(0, len(X), 256):
@@ -174,7 +178,8 @@ def unit_length(model: Any, W: np.ndarray) -> np.ndarray:
     return Z / np.linalg.norm(Z, axis=1, keepdims=True)
 
 
-MEAN = {"mean_row": True}
+MEAN = {"mean_row": True, "polarity": False}
+POLARITY = {"mean_row": "auto", "polarity": True}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -221,6 +226,8 @@ VARIANTS: dict[str, Variant] = {
     ),
     "mean row, 60 labels in the graph": Variant(tensor=MEAN, labels=True),
     "mean row, β 1, 60 labels in the graph": Variant(tensor=MEAN, plc={"beta": 1.0}, labels=True),
+    "polarity, cpd": Variant(tensor=POLARITY, cpd=True),
+    "polarity": Variant(tensor=POLARITY),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }
 
@@ -233,7 +240,7 @@ def measure(name: str, rec: Recordings, variant: Variant, seed: int) -> dict[str
     if variant.prepare is not None:
         X = variant.prepare(X[split.unlabelled], X).astype(np.float32)
     if variant.tensors is None:
-        spectrogram = SpectrogramTensor(rec.fs, **variant.tensor).fit(X)
+        spectrogram = SpectrogramTensor(rec.fs, **variant.tensor).fit(X[split.unlabelled])
         tensors = spectrogram.transform
     else:
         make = variant.tensors

@@ -153,7 +153,8 @@ def test_automatic_frames_are_moderate(n_times, fs):
 )
 def test_any_shape(n, c, t, fs, representation, dtype):
     X = (10 * signals(n, c, t)).astype(dtype)
-    transformer = SpectrogramTensor(fs=fs, representation=representation, mean_row=False).fit(X)
+    options = {"representation": representation, "mean_row": False, "polarity": False}
+    transformer = SpectrogramTensor(fs=fs, **options).fit(X)
     found = transformer.transform(X)
     assert found.shape == (n, *transformer.output_shape_)
     assert found.dtype == np.float32
@@ -394,6 +395,9 @@ def test_parameters_set_after_fit_wait_for_the_next_fit():
         ({"dtype": "int16"}, "dtype"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"mean_row": True, "representation": "complex"}, "mean_row"),
+        ({"polarity": True, "representation": "complex"}, "polarity adds nothing.*False"),
+        ({"polarity": True, "representation": "log-real-imag"}, "polarity adds nothing.*False"),
+        ({"polarity": "yes"}, "polarity"),
     ],
 )
 def test_bad_parameters(params, message):

@@ -81,15 +81,21 @@ class Frames:
     floor: float
     mean_row: bool
     dtype: np.dtype[Any]
+    reference: np.ndarray | None = None  # weights of the channels that phases are taken against
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames of a tensor."""
         parts = 2 if self.representation in ("log-real-imag", "complex") else 1
-        rows = self.n_fft // 2 + 1 + self.mean_row
+        f = self.n_fft // 2 + 1
+        rows = f + self.mean_row + (0 if self.reference is None else f)
         return parts * n_channels, rows, n_frames(n_times, self.n_fft, self.hop)
 
-    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the tensors of a block of signals to ``out``."""
+    def fill(self, X: np.ndarray, out: np.ndarray, lost: np.ndarray | None = None) -> None:
+        """Write the tensors of a block of signals to ``out``.
+
+        Frames (n, c, t) that are ``lost`` count as 0 in the reference; what is written of them
+        says nothing.
+        """
         # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
         c, f = X.shape[1], self.n_fft // 2 + 1
         X = X.astype(self.dtype, copy=False)
@@ -106,12 +112,16 @@ class Frames:
                     np.abs(values, out=part)
                     self._log(part)
         else:
-            part = out[:, :, :f]
+            part = out[:, :c, :f]
             np.abs(Z, out=part)
             if self.representation == "sqrt-magnitude":
                 np.sqrt(part, out=part)
             elif self.representation == "log-magnitude":
                 self._log(part)
+            if self.reference is not None:
+                if lost is not None:
+                    Z[np.broadcast_to(lost[:, :, None], Z.shape)] = 0
+                out[:, :, f + self.mean_row :] = self._signed(in_phase(Z, self.reference))
         if self.mean_row:
             total = float(self.n_fft if self.window is None else self.window.sum(dtype=float))
             total /= self.n_fft**0.5 if self.norm == "ortho" else 1
@@ -122,13 +132,27 @@ class Frames:
         values += self.dtype.type(self.floor)
         np.log(values, out=values)
 
-    def _signed(self, mean: np.ndarray) -> np.ndarray:
+    def _signed(self, values: np.ndarray) -> np.ndarray:
         """Law g of the representation, made odd: f(m) = sign(m)·(g(|m|) − g(0))."""
         if self.representation == "magnitude":
-            return mean
+            return values
         if self.representation == "sqrt-magnitude":
-            return np.asarray(np.copysign(np.sqrt(np.abs(mean)), mean))
-        return np.asarray(np.copysign(np.log1p(np.abs(mean) / self.floor), mean))
+            return np.asarray(np.copysign(np.sqrt(np.abs(values)), values))
+        return np.asarray(np.copysign(np.log1p(np.abs(values) / self.floor), values))
+
+
+def in_phase(Z: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Part of each channel of Z (n, c, f, t) in phase with a weighted sum of all of them."""
+    # One product a sample, so that blocks of other sizes give the same numbers.
+    R = reference.astype(Z.dtype) @ Z.reshape(*Z.shape[:2], -1)  # n, f·t
+    return in_phase_with(Z, R.reshape(len(Z), 1, *Z.shape[2:]))
+
+
+def in_phase_with(Z: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """Re(Z·R̄/|R|), 0 where R is 0: the part of Z (n, c, f, t) in phase with R (n, 1, f, t)."""
+    size = np.abs(R)
+    unit = np.divide(R, size, out=np.zeros_like(R), where=size > 0)
+    return np.asarray(Z.real * unit.real + Z.imag * unit.imag)
 
 
 def compute_tensors(
@@ -172,9 +196,9 @@ def compute_tensors(
         if gaps is None or not gaps.any():
             frames.fill(block, made)
             return
-        frames.fill(np.where(gaps, 0, block), made)
         covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
         lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, t
+        frames.fill(np.where(gaps, 0, block), made, lost)
         parts = made.reshape(len(made), -1, X.shape[1], *made.shape[2:])
         np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
 

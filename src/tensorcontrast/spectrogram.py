@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast import _polarity
 from tensorcontrast._signals import as_signals, check_finite
 from tensorcontrast._stft import HINT, REPRESENTATIONS, Frames, automatic_frames, compute_tensors
 from tensorcontrast.errors import InvalidInputError
@@ -58,13 +59,20 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     representation : str, default="sqrt-magnitude"
         See the table.
     mean_row : bool or "auto", default="auto"
-        Append a last frequency row with the signed mean of the frame, under the law of the other
-        rows: with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
+        Append a frequency row with the signed mean of the frame, under the law of the other rows:
+        with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
         "sqrt-magnitude", sign(m)·log(1 + |m| / floor) for the logarithms. So a change of units
         scales all rows alike where there is no logarithm. The other rows do not tell +1 g from
         −1 g. Imaginary channels hold 0 there. "auto" appends it where the level of a channel says
         something of its own: where means differ more between the fitted windows than values do
         within one, as gravity does in an accelerometer and the offset of an EEG or ECG does not.
+    polarity : bool or "auto", default="auto"
+        Append as many frequency rows again with what is in phase with a common reference, signed:
+        with R the sum of all channels under the weights of their first principal component, a =
+        Re(Z·R̄/|R|) under the law of the other rows, as for the mean. Magnitudes do not tell leads
+        that rise together from leads of which one rises and one falls. "auto" does so for the
+        representations with C channels where the leads of the fitted windows mostly do one or the
+        other, as those of an ECG do, and the axes of an accelerometer do not.
     norm : {"backward", "ortho"}, default="backward"
         "ortho" divides Z by √n_fft.
     floor : float, default=1e-3
@@ -83,11 +91,18 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     n_fft_, hop_ : int
         Samples of a frame and from one frame to the next.
     mean_row_ : bool
-        Whether the last row is the mean.
+        Whether there is a row with the mean, after those of magnitudes.
+    polarity_ : bool
+        Whether there are rows, the last ones, with what is in phase with the reference.
+    reference_ : ndarray of shape (n_channels,) or None
+        Weights of the channels in the reference.
     n_channels_in_, n_times_in_ : int
         Channels and samples that the signals must have.
+    row_kinds_ : ndarray of shape (n_frequencies,)
+        What each row holds: "magnitude" (or parts of Z), then "mean", then "polarity".
     frequencies_ : ndarray of shape (n_frequencies,)
-        Frequency of each row in Hz; the mean row counts as 0.
+        Frequency of each row in Hz; the mean row counts as 0, and rows of polarity have those of
+        magnitudes again.
     times_ : ndarray of shape (n_frames,)
         Centre of each frame in seconds from the start of the window.
     output_shape_ : tuple of int
@@ -105,6 +120,9 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     >>> gravity = np.array([1.0, -1.0, 0.0, 1.0, -1.0])[:, None, None]
     >>> SpectrogramTensor(fs=50).fit_transform(0.1 * X + gravity).shape
     (5, 3, 34, 9)
+    >>> leads = X[:, :1] * np.array([1.0, -0.5, 0.8])[:, None]
+    >>> SpectrogramTensor(fs=50, polarity=True).fit_transform(leads).shape
+    (5, 3, 66, 9)
     >>> SpectrogramTensor.paper("har").fit(np.zeros((1, 9, 128))).output_shape_
     (18, 33, 33)
     """
@@ -116,6 +134,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         "window": [str, tuple, list],
         "representation": [StrOptions(set(REPRESENTATIONS))],
         "mean_row": ["boolean", StrOptions({"auto"})],
+        "polarity": ["boolean", StrOptions({"auto"})],
         "norm": [StrOptions({"backward", "ortho"})],
         "floor": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"float32", "float64"})],
@@ -136,6 +155,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         dtype: str = "float32",
         missing: str = "error",
         n_jobs: int | None = None,
+        polarity: bool | str = "auto",
     ) -> None:
         self.fs = fs
         self.n_fft = n_fft
@@ -148,6 +168,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.dtype = dtype
         self.missing = missing
         self.n_jobs = n_jobs
+        self.polarity = polarity
 
     @classmethod
     def paper(cls, dataset: str, **params: Any) -> SpectrogramTensor:
@@ -170,10 +191,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         fs, n_fft, hop = _PAPER[dataset]
         given = {"fs": fs, "n_fft": n_fft, "hop": hop, "window": "rectangular", "mean_row": False}
-        return cls(**{**given, "representation": "log-real-imag", **params})
+        given |= {"polarity": False, "representation": "log-real-imag"}
+        return cls(**{**given, **params})
 
     def fit(self, X: Any, y: Any = None) -> SpectrogramTensor:
-        """Fix frames and shapes from the size of the signals; values matter to the mean row alone.
+        """Fix frames and shapes; values matter to the mean row and to polarity alone.
 
         Parameters
         ----------
@@ -201,16 +223,27 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.n_fft_, self.hop_ = n_fft, hop
         self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
         self.mean_row_ = self._levels_differ(X) if self.mean_row == "auto" else bool(self.mean_row)
+        self.reference_ = self._learn_reference(X)
+        self.polarity_ = self.reference_ is not None
         self._frames = self._make_frames()
         self.output_shape_ = self._frames.shape(X.shape[1], n_times)
         rate = 1.0 if self.fs is None else float(self.fs)
         rows = np.fft.rfftfreq(n_fft, 1 / rate)
-        self.frequencies_ = np.append(rows, 0.0) if self.mean_row_ else rows
+        again = rows if self.polarity_ else rows[:0]
+        self.frequencies_ = np.concatenate([rows, np.zeros(int(self.mean_row_)), again])
         starts = hop * np.arange(self.output_shape_[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
         weight = self._weight()
         self.covered_ = weight > 1e-6 * weight.max()
         return self
+
+    @property
+    def row_kinds_(self) -> np.ndarray:
+        """What each frequency row holds: "magnitude", "mean" or "polarity"."""
+        check_is_fitted(self)
+        f = self.n_fft_ // 2 + 1
+        counts = (f, int(self.mean_row_), f * int(getattr(self, "polarity_", False)))
+        return np.repeat(["magnitude", "mean", "polarity"], counts)
 
     def transform(self, X: Any) -> np.ndarray:
         """Turn signals into tensors.
@@ -327,6 +360,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "mean_row adds nothing to representation='complex', whose row of frequency 0 is "
                 "signed already; leave it False"
             )
+        if self.polarity is True and self.representation not in _polarity.REPRESENTATIONS:
+            raise InvalidInputError(
+                f"polarity adds nothing to representation={self.representation!r}, which has two "
+                "parts of each channel already; leave it False"
+            )
 
     def _window(self) -> np.ndarray:
         name = tuple(self.window) if isinstance(self.window, list) else self.window
@@ -359,10 +397,34 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         within = spread.sum(axis=0) / windows
         return bool(np.any(between > within))
 
+    def _learn_reference(self, X: np.ndarray) -> np.ndarray | None:
+        """Weights of the channels that phases are taken against; None for no rows of polarity."""
+        wanted = self.polarity
+        if wanted == "auto" and self.representation not in _polarity.REPRESENTATIONS:
+            wanted = False
+        if wanted is False or (wanted == "auto" and X.shape[1] < 2):
+            return None
+        some = X[:: -(-len(X) // LEVEL_WINDOWS)]
+        found = _polarity.reference(some)
+        if wanted == "auto" and not _polarity.pays(some, found, self.n_fft_, self.hop_):
+            return None
+        return found
+
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
         if not isinstance(getattr(self, "mean_row_", None), bool):
             self.mean_row_ = self.mean_row is True  # files from before there was a choice
+        self.reference_ = getattr(self, "reference_", None)
+        self.polarity_ = self.reference_ is not None
+        weights = self.reference_
+        if weights is not None and not (
+            isinstance(weights, np.ndarray)
+            and self.representation in _polarity.REPRESENTATIONS
+            and weights.shape == (self.n_channels_in_,)
+            and weights.dtype.kind == "f"
+            and np.isfinite(weights).all()
+        ):
+            raise InvalidInputError(f"the reference of {self.n_channels_in_} channels is {weights}")
         sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
@@ -370,6 +432,9 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
             raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
+        if np.shape(self.frequencies_) != (shape[1],):
+            count = np.size(self.frequencies_)
+            raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
 
     def _weight(self) -> np.ndarray:
         """Sum of the squared windows of all frames over each sample."""
@@ -389,6 +454,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             floor=float(self.floor),
             mean_row=self.mean_row_,
             dtype=dtype,
+            reference=self.reference_,
         )
 
     def _check_signals(self, X: Any) -> np.ndarray:

@@ -189,6 +189,20 @@ def test_components_say_what_they_are(cli, model, data):
     assert "Hz" in text
 
 
+def test_components_have_a_profile_of_polarity(cli, data, tmp_path):
+    path = tmp_path / "p.tcm"
+    fit = ["fit", data, "--method", "cpd", "--rank", 2, "-p", "max_iter=3", "-p", "tol=0"]
+    assert cli(*fit, "--polarity", "yes", "-o", path).code == 0
+    fitted = load_model(path)
+    kinds = fitted.tensorize_.row_kinds_
+    for c in cli("components", path, "--json").json["components"]:
+        wanted = fitted.factors_[1][kinds == "polarity", c["component"]]
+        np.testing.assert_allclose(c["polarity_profile"], wanted, rtol=1e-5)
+        assert len(c["frequencies"]) == len(c["polarity_profile"]) == len(c["frequency_profile"])
+    assert cli(*fit, "--polarity", "no", "-o", path, "--force").code == 0
+    assert "polarity_profile" not in cli("components", path, "--json").json["components"][0]
+
+
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_components_are_drawn(cli, model, tmp_path, suffix, start):
     path = tmp_path / f"c.{suffix}"

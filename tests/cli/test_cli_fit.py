@@ -103,6 +103,27 @@ representation = "log-magnitude"
     assert done.json["samples"] == 180
 
 
+@pytest.mark.parametrize(("option", "rows"), [("yes", 18), ("no", 9), ("auto", None)])
+def test_polarity_of_the_command_line_goes_before_the_file(cli, data, tmp_path, option, rows):
+    config = tmp_path / "fit.toml"
+    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nmean_row = false\npolarity = true\n")
+    fit = ["fit", data, "-c", config, "--method", "cpd", "-p", "max_iter=2", "-p", "tol=0"]
+    done = cli(*fit, "-o", tmp_path / "m.tcm", "--json")
+    assert done.json["tensor_shape"][1] == 18, done.err
+    done = cli(*fit, "--polarity", option, "-o", tmp_path / "n.tcm", "--json")
+    tensorize = load_model(tmp_path / "n.tcm").tensorize_
+    assert done.json["tensor_shape"][1] == (rows or 9 * (1 + tensorize.polarity_))
+    assert tensorize.polarity == {"yes": True, "no": False, "auto": "auto"}[option]
+
+
+def test_polarity_that_is_not_known(cli, data, tmp_path):
+    done = cli("fit", data, "--polarity", "maybe", "-o", tmp_path / "m.tcm")
+    assert (done.code, "--polarity 'maybe': use auto, yes, no" in done.err) == (2, True), done.err
+    args = ["--polarity", "yes", "--representation", "complex", "-o", tmp_path / "m.tcm"]
+    done = cli("fit", data, *args)
+    assert (done.code, "polarity adds nothing" in done.err) == (2, True), done.err
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [

@@ -26,7 +26,7 @@ def test_rows_are_the_projection_on_the_span_of_random_combinations() -> None:
     omega = sketch.directions(X.shape[1], 4, X.dtype, seed=3)
     B = sketch.rows(*sketch.sums_over(X, omega), X.dtype)
     E, _ = np.linalg.qr(X @ omega)
-    assert B.shape == (16, X.shape[1])
+    assert B.shape == (4 * sketch.ROWS_PER_RANK, X.shape[1])
     np.testing.assert_allclose(B.T @ B, X.T @ E @ E.T @ X, rtol=0, atol=1e-8 * np.sum(X**2))
 
 
@@ -37,7 +37,7 @@ def test_sums_do_not_depend_on_threads_and_equal_a_loop(monkeypatch: pytest.Monk
     one = sketch.sums_over(X, omega)
     monkeypatch.setattr(threads, "WORTH_THREADS", 0)
     two = sketch.sums_over(X, omega)
-    slow = np.zeros((8, 30))
+    slow = np.zeros((2 * sketch.ROWS_PER_RANK, 30))
     for x in X.astype(np.float64):
         slow += np.outer(x @ omega, x)
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))

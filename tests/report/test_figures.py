@@ -19,6 +19,7 @@ from tensorcontrast.report import (
     save_figure,
     score_tables,
 )
+from tensorcontrast.report.charts import component_charts
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,8 @@ def test_axes_have_names_and_units(rec, tmp_path):
 
 
 def test_lines_are_the_factors_of_the_components_that_tell_classes_apart(rec):
-    model = fitted(rec)
+    tensorize = SpectrogramTensor(rec.fs, mean_row=False, polarity=False)
+    model = fitted(rec, tensorize=tensorize)
     W = model.transform(rec)
     figure = plot_components(model, features=W, y=rec.y, n_components=1)
     Z = (W - W.mean(axis=0)) / W.std(axis=0)
@@ -65,6 +67,52 @@ def test_real_and_imaginary_channels_are_told_apart(rec):
     figure = plot_components(fitted(rec, tensorize=tensorize), n_components=1)
     names = [t.get_text() for t in figure.axes[0].get_xticklabels()]
     assert names == [f"{c} re" for c in rec.channels] + [f"{c} im" for c in rec.channels]
+
+
+def test_polarity_is_a_second_line_over_the_same_frequencies(rec):
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=True, polarity=True))
+    kinds = model.tensorize_.row_kinds_
+    figure = plot_components(model, n_components=2)
+    magnitude, polarity = figure.axes[1].lines[:2]
+    hertz = model.tensorize_.frequencies_[kinds == "magnitude"]
+    for line, kind in ((magnitude, "magnitude"), (polarity, "polarity")):
+        np.testing.assert_allclose(line.get_xdata(), hertz)
+        np.testing.assert_allclose(line.get_ydata(), model.factors_[1][kinds == kind, 0])
+    assert magnitude.get_linestyle() != polarity.get_linestyle()
+    assert magnitude.get_color() != polarity.get_color()
+    legend = figure.axes[1].get_legend()
+    assert [t.get_text() for t in legend.get_texts()] == ["magnitude", "polarity"]
+    assert figure.axes[4].get_legend() is None
+    plain = fitted(rec, tensorize=SpectrogramTensor(rec.fs, polarity=False))
+    assert plot_components(plain, n_components=1).axes[1].get_legend() is None
+
+    found = describe_components(model)
+    for c in found:
+        B = model.factors_[1][:, c.index]
+        np.testing.assert_allclose(c.frequency_profile, B[kinds == "magnitude"])
+        np.testing.assert_allclose(c.polarity_profile, B[kinds == "polarity"])
+        assert c.mean_weight == pytest.approx(float(B[kinds == "mean"][0]))
+        signed = np.sum(c.polarity_profile**2) > np.sum(c.frequency_profile**2)
+        assert ("with the sign of the leads" in c.sentence) == signed
+        title, chart = component_charts(c)[1]
+        assert title == "Frequencies (dashed: polarity)"
+        assert chart.count("<polyline") == 2
+        assert 'class="line-b"' in chart and 'class="line-e"' in chart
+    assert describe_components(plain)[0].polarity_profile is None
+    assert component_charts(describe_components(plain)[0])[1][1].count("<polyline") == 1
+
+
+def test_the_sentence_weighs_both_kinds_of_rows(rec):
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=False, polarity=True))
+    kinds, hertz = model.tensorize_.row_kinds_, model.tensorize_.frequencies_
+    at = 9
+    for kind in ("magnitude", "polarity"):
+        profile = np.zeros_like(model.factors_[1][:, 0])
+        profile[np.flatnonzero(kinds == kind)[at]] = -1
+        model.factors_[1][:, 0] = profile
+        (found,) = [c for c in describe_components(model) if c.index == 0]
+        assert f"around {hertz[at]:.2g} Hz" in found.sentence
+        assert ("with the sign of the leads" in found.sentence) == (kind == "polarity")
 
 
 def test_bad_input(rec):

@@ -128,6 +128,8 @@ def _data(c: Component, weight: float) -> dict[str, Any]:
         "time_profile": c.time_profile,
         "time_unit": c.time_unit,
     }
+    if c.polarity_profile is not None:
+        data["polarity_profile"] = c.polarity_profile
     if c.mean_weight is not None:
         data["mean_weight"] = c.mean_weight
     if c.class_means is not None and c.speaks_for is not None:

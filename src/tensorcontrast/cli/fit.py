@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MODEL = "Model"
 METHODS = ("plc", "cpd", "atd", "plc-paper")
 AUGMENTS = ("gentle", "har", "sleep-edf", "ptb-xl")
+POLARITY: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
 
 
 def _choice(*names: str) -> Any:
@@ -111,6 +112,15 @@ def fit(
             help="Keep the signed mean of each frame (gravity); default: where levels differ.",
         ),
     ] = None,
+    polarity: Annotated[
+        str | None,
+        _option(
+            "--polarity",
+            metavar="WHEN",
+            help="Keep the sign between channels (leads): auto (default), yes or no.",
+            autocompletion=_choice(*POLARITY),
+        ),
+    ] = None,
     missing: Annotated[
         str | None,
         _option(
@@ -139,6 +149,8 @@ def fit(
     Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
     fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
+    if polarity is not None and polarity not in POLARITY:
+        raise UsageFailure(f"--polarity {polarity!r}: use {', '.join(POLARITY)}")
     settings = _settings(
         config,
         method=method,
@@ -153,6 +165,7 @@ def fit(
             "hop": hop,
             "representation": representation,
             "mean_row": mean_row,
+            "polarity": None if polarity is None else POLARITY[polarity],
         },
     )
     data = data or settings.data.path

@@ -47,6 +47,7 @@ class TensorSettings(_Section):
     window: str = "hann"
     representation: Representation = "sqrt-magnitude"
     mean_row: bool | Literal["auto"] = "auto"
+    polarity: bool | Literal["auto"] = "auto"
     norm: Literal["backward", "ortho"] = "backward"
     floor: Annotated[float, Field(gt=0)] = 1e-3
     dtype: Literal["float32", "float64"] = "float32"

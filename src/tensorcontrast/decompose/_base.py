@@ -283,25 +283,39 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Iterate once from these factors; first on few rows where they stand for all samples."""
         if brief is None:
             return self._run(views, factors, contrast, rng, **settings)
-        fit = self._run(
-            brief, factors, contrast, rng, **settings, max_iter=self.max_iter - sketch.FINISH
-        )
-        fit.memory = als.Memory()  # its rows are not the samples
-        if fit.interrupted or fit.monitor.stopped:
-            return fit
-        last = self._run(
-            views,
-            fit.factors,
-            contrast,
-            rng,
-            **settings,
-            max_iter=sketch.FINISH,
-            tol=0.0,
-            after=fit.history,
-        )
-        last.converged, fit.monitor.history = fit.converged, last.history
-        last.monitor = fit.monitor if not last.monitor.stopped else last.monitor
-        return last
+        left = self.max_iter - sketch.FINISH
+        stages: list[tuple[Any, list[Array] | None, int, float]] = []
+        small = sketch.cores(brief, self.core_dims_, self.rank_)
+        if small is not None and left > 2 * sketch.ROW_SWEEPS:
+            stages.append((*small, left - sketch.ROW_SWEEPS, self.tol))
+            left = sketch.ROW_SWEEPS
+        stages.append((brief, None, left, 0.0 if stages else self.tol))
+        stages.append((views, None, sketch.FINISH, 0.0))
+        first: Fit | None = None
+        fit: Fit | None = None
+        for rows, bases, count, tol in stages:
+            fit = self._run(
+                rows,
+                compress.compress_factors(factors, bases),
+                contrast,
+                rng,
+                **settings,
+                max_iter=count,
+                tol=tol,
+                after=None if fit is None else fit.history,
+            )
+            factors = fit.factors = compress.expand_factors(fit.factors, bases)
+            first = first or fit
+            if fit.interrupted or fit.monitor.stopped:
+                break
+        assert fit is not None and first is not None
+        if rows is not views:
+            fit.memory = als.Memory()  # its rows are not the samples
+        # Whether the fit has settled is a question to the stage that had a tolerance.
+        fit.converged = first.converged
+        if not fit.monitor.stopped:
+            first.monitor.history, fit.monitor = fit.history, first.monitor
+        return fit
 
     def _run(
         self,

@@ -168,7 +168,7 @@ class Views:
         return value
 
     def sketch_sums(self, omega: Array) -> tuple[Array, Array] | None:
-        """Sums over samples from which :mod:`.sketch` makes rows that stand for them."""
+        """Take the sums over samples from which :mod:`.sketch` makes rows that stand for them."""
         return sketch.sums_over(self.X, omega)
 
     def with_partners(self, partners: NDArray[np.intp]) -> Views:

@@ -74,8 +74,8 @@ class PLC(CPEstimator):
         With "paper", beta and gamma are the paper's symbols: E6 is a mean over the N samples, so
         that ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
     clusterer : scikit-learn clusterer, optional
-        Anything with ``fit_predict``. Default: k-means with a warm start, mini-batch k-means for
-        more than 20,000 samples, on centred, scaled features.
+        Anything with ``fit_predict``. Default: k-means with a warm start on centred, scaled
+        features, its first centres from at most 20,000 samples.
     warm_up : int, default=5
         Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
     temperature : float, default=0.2

@@ -246,20 +246,24 @@ def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
     """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
     n = _check_count(source)
-    exact = source.summed(_sum)[0] / n if center else np.zeros(source.dims)
+    # One pass, about what the first samples say: sums about a rough mean lose nothing.
+    shift = np.zeros(source.dims, dtype=source.dtype)
+    if center:
+        shift = source.head(HEAD).mean(axis=0, dtype=np.float64).astype(source.dtype)
+    total, squares = source.summed(partial(_sums, shift, center))
+    exact = shift + total / n if center else np.zeros(source.dims)
     mean = exact.astype(source.dtype)
-    size = float(np.sqrt(float(source.summed(partial(_squares, mean))[0]) / n))
+    moved = float(np.square(total / n).sum()) if center else 0.0
+    size = float(np.sqrt(max(float(squares) / n - moved, 0.0)))
     scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
     spread = size / float(np.sqrt(mean.size))
     return Preparation(n, mean, size if scale else 1.0, spread)
 
 
-def _sum(block: Array) -> list[Any]:
-    return [block.sum(axis=0, dtype=np.float64)]
-
-
-def _squares(mean: Array, block: Array) -> list[Any]:
-    return [kernels.row_norms_squared((block - mean).reshape(len(block), -1)).sum()]
+def _sums(shift: Array, center: bool, block: Array) -> list[Any]:
+    rest = (block - shift).reshape(len(block), -1)
+    total = rest.sum(axis=0, dtype=np.float64) if center else np.zeros(shift.size)
+    return [total.reshape(shift.shape), kernels.row_norms_squared(rest).sum()]
 
 
 def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:

@@ -82,7 +82,7 @@ def _over_tiles(work: Callable[[slice], T], n: int, size: int) -> Iterator[list[
 
     Tiles stay in the processor's cache. What they give comes in order, some at a time.
     """
-    step = max(1, TILE_VALUES // max(size, 1))
+    step = max(4, TILE_VALUES // max(size, 1))
     group = max(1, CHUNK_VALUES // (4 * step * max(size, 1))) * step
 
     def several(start: int) -> list[T]:

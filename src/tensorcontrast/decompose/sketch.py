@@ -4,7 +4,8 @@ Without a contrast, factors see the data through XᵀX alone: a sweep (E10) over
 (n, k) orthonormal and X nearly in its span, is one over X. The span is that of Y = XΩ for random Ω
 (i, k), which holds the k directions in which samples differ most. One pass sums YᵀX and YᵀY over
 the samples; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
-Iterations on k rows cost next to nothing; a few sweeps over all samples then finish the fit.
+Iterations on k rows cost little. They begin on cores of these rows (:mod:`.compress`), where they
+cost next to nothing, go on on the rows themselves, and a few sweeps over all samples end the fit.
 
 Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
 """
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
+from tensorcontrast.decompose import compress
 from tensorcontrast.decompose.updates import rows_times
 
 if TYPE_CHECKING:
@@ -25,11 +27,13 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 #: Combinations of samples for each component.
-ROWS_PER_RANK = 4
+ROWS_PER_RANK = 3
 #: Samples for each combination from which a sketch pays.
 LEAST_GAIN = 8
 #: Values from which a sketch pays: below, all iterations take a moment anyway.
 LEAST_VALUES = 2**22
+#: Sweeps over the rows of the sketch itself, after those over their cores.
+ROW_SWEEPS = 8
 #: Sweeps over all samples that end a fit on a sketch.
 FINISH = 2
 
@@ -41,9 +45,13 @@ def pays(n_samples: int, size: int, rank: int) -> bool:
 
 
 def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
-    """Ω (i, k): normal random numbers, in the memory order in which X @ Ω is fastest."""
-    draw = np.random.default_rng(seed).standard_normal
-    return draw((ROWS_PER_RANK * rank, size), dtype=np.float32).astype(dtype, copy=False).T
+    """Ω (i, k): signs at random, in the memory order in which X @ Ω is fastest."""
+    count = ROWS_PER_RANK * rank
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-count * size // 8)), np.uint8)
+    ones = np.unpackbits(bits, count=count * size).astype(dtype)
+    ones *= 2
+    ones -= 1
+    return ones.reshape(count, size).T
 
 
 def sums_over(X: Array, omega: Array) -> tuple[Array, Array]:
@@ -78,3 +86,19 @@ def sketched(views: Views, rank: int, size: int, seed: int) -> Views | None:
     if sums is None or not all(np.isfinite(part).all() for part in sums):
         return None
     return Rows(rows(*sums, views.dtype), None, views.norm_x, 0.0)
+
+
+def cores(brief: Views, dims: tuple[int, ...], rank: int) -> tuple[Views, list[Array]] | None:
+    """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
+    from tensorcontrast.decompose.als import Views as Rows
+
+    size = int(np.prod(dims))
+    if size < compress.LEAST_GAIN * compress.CORE_PER_RANK * rank:
+        return None
+    tensors = brief.X.reshape(len(brief.X), *dims)
+    found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
+    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
+    if ranks is None:
+        return None
+    bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
+    return Rows(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases

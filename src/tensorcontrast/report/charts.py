@@ -30,8 +30,14 @@ def component_charts(c: Component) -> list[tuple[str, str]]:
     charts = [
         ("Channels", _bars(c.channels, c.channel_weights, "weight", "bar-a", "channel weights")),
         (
-            "Frequencies",
-            _line(c.frequencies, c.frequency_profile, f"frequency ({c.frequency_unit})", "line-b"),
+            "Frequencies" if c.polarity_profile is None else "Frequencies (dashed: polarity)",
+            _line(
+                c.frequencies,
+                c.frequency_profile,
+                f"frequency ({c.frequency_unit})",
+                "line-b",
+                dashed=c.polarity_profile,
+            ),
         ),
         ("Time", _line(c.times, c.time_profile, f"time ({c.time_unit})", "line-c")),
     ]
@@ -104,9 +110,11 @@ def _bars(
     return _svg("".join(parts), f"{what}: {spoken}", height)
 
 
-def _line(at: Array, values: Array, label: str, kind: str) -> str:
+def _line(at: Array, values: Array, label: str, kind: str, *, dashed: Array | None = None) -> str:
     left, top, bottom = 36.0, 8.0, HEIGHT - 30.0
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    lines = [(kind, values)] if dashed is None else [(kind, values), ("line-e", dashed)]
+    low = min(0.0, *(float(v.min()) for _, v in lines))
+    high = max(0.0, *(float(v.max()) for _, v in lines))
     y_ticks = nice_ticks(low, high, 3)
     first, last = float(at[0]), float(at[-1])
     x_ticks = nice_ticks(first, last, 4)
@@ -131,19 +139,22 @@ def _line(at: Array, values: Array, label: str, kind: str) -> str:
             f'<text class="tick" x="{x(t):.1f}" y="{bottom + 13:.1f}" text-anchor="middle">'
             f"{number(t)}</text>"
         )
-    points = [(x(float(a)), y(float(v))) for a, v in zip(at, values, strict=True)]
-    if len(points) > 1:
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        parts.append(f'<polyline class="{kind}" points="{path}"/>')
-    if len(points) < 30:
-        parts += [f'<circle class="dot-{kind[-1]}" cx="{a:.1f}" cy="{b:.1f}" r="2.2"/>'
-                  for a, b in points]  # fmt: skip
+    for name, profile in lines:
+        points = [(x(float(a)), y(float(v))) for a, v in zip(at, profile, strict=True)]
+        if len(points) > 1:
+            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+            parts.append(f'<polyline class="{name}" points="{path}"/>')
+        if len(points) < 30:
+            parts += [f'<circle class="dot-{name[-1]}" cx="{a:.1f}" cy="{b:.1f}" r="2.2"/>'
+                      for a, b in points]  # fmt: skip
     parts.append(
         f'<text class="label" x="{(left + WIDTH - 12) / 2:.1f}" y="{bottom + 27:.1f}" '
         f'text-anchor="middle">{html_text(label)}</text>'
     )
-    peak = int(np.argmax(np.abs(values)))
-    spoken = f"profile over {label}, largest at {number(float(at[peak]))}"
+    peaks = [number(float(at[int(np.argmax(np.abs(v)))])) for _, v in lines]
+    spoken = f"profile over {label}, largest at {peaks[0]}"
+    if dashed is not None:
+        spoken += f"; polarity, dashed, largest at {peaks[1]}"
     return _svg("".join(parts), spoken, HEIGHT)
 
 

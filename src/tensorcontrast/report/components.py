@@ -36,6 +36,8 @@ class Component:
     #: Share of the variance of the feature that lies between classes (η²), 0 to 1.
     separation: float | None = None
     mean_weight: float | None = None
+    #: Profile over the same frequencies of what is in phase between the channels, with its sign.
+    polarity_profile: Array | None = None
     sentence: str = ""
 
     @property
@@ -87,17 +89,16 @@ def describe_components(
         labels = tuple(str(classes[c]) if classes is not None else f"class {c}" for c in present)
         eta = _separation(W[target >= 0], target[target >= 0])
         order = np.argsort(-eta, kind="stable")
-    mean_row = bool(getattr(spectrogram, "mean_row_", False))
+    magnitude, mean, polarity = row_kinds(spectrogram)
     found = []
     for r in order[:n_components]:
         parts = Component(
             index=int(r),
             channels=names,
             channel_weights=A[:, r],
-            frequencies=np.asarray(spectrogram.frequencies_)[:-1]
-            if mean_row
-            else np.asarray(spectrogram.frequencies_),
-            frequency_profile=B[:-1, r] if mean_row else B[:, r],
+            frequencies=np.asarray(spectrogram.frequencies_)[magnitude],
+            frequency_profile=B[magnitude, r],
+            polarity_profile=B[polarity, r] if polarity.any() else None,
             times=np.asarray(spectrogram.times_),
             time_profile=C[:, r],
             frequency_unit=frequency_unit,
@@ -105,7 +106,7 @@ def describe_components(
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
-            mean_weight=float(B[-1, r]) if mean_row else None,
+            mean_weight=float(B[mean, r][0]) if mean.any() else None,
         )
         found.append(Component(**{**vars(parts), "sentence": _sentence(parts)}))
     return found
@@ -133,6 +134,14 @@ def channel_rows(model: ContrastiveFeatures) -> list[str]:
     if n_rows == 2 * len(names):
         return [f"{n} re" for n in names] + [f"{n} im" for n in names]
     return names
+
+
+def row_kinds(spectrogram: Any) -> tuple[Array, Array, Array]:
+    """Which frequency rows are magnitudes, which the mean and which polarity."""
+    kinds = getattr(spectrogram, "row_kinds_", None)
+    if kinds is None:
+        kinds = np.full(len(spectrogram.frequencies_), "magnitude")
+    return kinds == "magnitude", kinds == "mean", kinds == "polarity"
 
 
 def units(model: ContrastiveFeatures) -> tuple[str, str]:
@@ -189,8 +198,15 @@ def _channels(c: Component) -> str:
 
 
 def _frequencies(c: Component) -> str:
-    """Name the peak and the band that holds 80 % of the squared profile."""
+    """Name the peak and the band that holds 80 % of the squared profile, and its kind."""
     profile = c.frequency_profile**2
+    signed = np.zeros_like(profile) if c.polarity_profile is None else c.polarity_profile**2
+    if signed.sum() > profile.sum():
+        return f"{_band(c, profile + signed)}, with the sign of the leads"
+    return _band(c, profile + signed)
+
+
+def _band(c: Component, profile: Array) -> str:
     total = float(profile.sum())
     if total <= 0:
         return "at no frequency"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
-from tensorcontrast.report.components import channel_rows, class_means, units
+from tensorcontrast.report.components import channel_rows, class_means, row_kinds, units
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text
@@ -41,6 +41,8 @@ def plot_components(
     n_components: int = 6,
 ) -> Figure:
     """Draw what each component is: its channels, its frequencies, its course in time.
+
+    Where the spectrogram has rows of polarity, a dashed line shows them over the frequencies.
 
     Parameters
     ----------
@@ -82,9 +84,7 @@ def plot_components(
     axes = figure.subplots(len(order), columns, squeeze=False)
     names = [figure_text(name, 14) for name in channel_rows(model)]
     frequency_unit, time_unit = units(model)
-    rows = np.arange(len(spectrogram.frequencies_))
-    if getattr(spectrogram, "mean_row_", False):
-        rows = rows[:-1]  # the mean has no frequency of its own
+    rows, _, signed = row_kinds(spectrogram)  # the mean has no frequency of its own
     crowded = len(names) > 12
     for row, r in enumerate(order):
         last = row == len(order) - 1
@@ -97,9 +97,14 @@ def plot_components(
             axis="x", length=0, labelrotation=60 if max(map(len, names)) > 3 or crowded else 0
         )
         axis.set_ylabel(f"component {r}")
-        axes[row, 1].plot(
-            spectrogram.frequencies_[rows], frequencies[rows, r], color=style.VERMILION
-        )
+        hertz = spectrogram.frequencies_[rows]
+        axes[row, 1].plot(hertz, frequencies[rows, r], color=style.VERMILION, label="magnitude")
+        if signed.any():
+            axes[row, 1].plot(
+                hertz, frequencies[signed, r], color=style.PINK, ls=style.LINES[1], label="polarity"
+            )
+            if row == 0:
+                axes[row, 1].legend(loc="best", handlelength=2.2, borderaxespad=0.2)
         dots = "o-" if len(times) < 30 else "-"
         axes[row, 2].plot(spectrogram.times_, times[:, r], dots, color=style.GREEN, ms=3)
         for axis in axes[row, :3]:
