@@ -36,7 +36,8 @@ def polarity(transformer, X):
 @pytest.mark.parametrize("mean_row", [False, True])
 def test_rows_equal_a_slow_loop(representation, window, mean_row):
     X = leads(n=5, t=50)
-    rows = np.concatenate([x - x.mean(axis=1, keepdims=True) for x in X], axis=1)
+    centred = [x - x.mean(axis=1, keepdims=True) for x in X]
+    rows = np.concatenate([x / np.linalg.norm(x) for x in centred], axis=1)
     weights = np.linalg.svd(rows, full_matrices=False)[0][:, 0]
     weights *= np.sign(weights[np.argmax(np.abs(weights))])
     options = {"n_fft": 15, "hop": 4, "window": window, "representation": representation}

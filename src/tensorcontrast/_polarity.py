@@ -10,7 +10,7 @@ from tensorcontrast._stft import in_phase_with
 #: Representations of magnitudes, which say nothing of polarity.
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude")
 
-COHERENT = 0.55
+COHERENT = 0.6
 """Share of a channel's energy in phase with the other channels of the reference from which its sign
 says something: 1/2 for phases at random, 1 for channels that rise and fall together."""
 
@@ -53,14 +53,16 @@ def pays(X: np.ndarray, weights: np.ndarray, n_fft: int, hop: int) -> bool:
 
 
 def _centred(X: np.ndarray) -> np.ndarray:
-    """Signals without the mean of each window, in units of their size; 0 where there is no value.
+    """Signals without the mean of each window, every window of norm 1; 0 where there is no value.
 
-    In float64, and so that squares stay in its range.
+    So a few windows with artefacts count no more than others. In float64.
     """
     signals = X.astype(np.float64)
     there = ~np.isnan(signals)
     signals[~there] = 0.0
-    largest = float(np.abs(signals).max(initial=0.0))
-    signals /= largest if largest > 0 else 1.0
+    largest = np.abs(signals).max(axis=(1, 2), keepdims=True)  # squares must stay in range
+    signals /= np.where(largest > 0, largest, 1.0)
     means = signals.sum(axis=2, keepdims=True) / np.maximum(there.sum(axis=2, keepdims=True), 1)
-    return np.asarray(np.where(there, signals - means, 0.0))
+    signals = np.where(there, signals - means, 0.0)
+    norms = np.sqrt(np.square(signals).sum(axis=(1, 2), keepdims=True))
+    return np.asarray(signals / np.where(norms > 0, norms, 1.0))

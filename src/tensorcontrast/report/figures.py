@@ -94,7 +94,9 @@ def plot_components(
         at = range(0, len(names), step)
         axis.set_xticks(list(at), [names[k] for k in at] if last else [""] * len(at))
         axis.tick_params(
-            axis="x", length=0, labelrotation=60 if max(map(len, names)) > 3 or crowded else 0
+            axis="x",
+            length=0,
+            labelrotation=60 if max(map(len, names)) > 3 or len(names) > 9 else 0,
         )
         axis.set_ylabel(f"component {r}")
         hertz = spectrogram.frequencies_[rows]
