@@ -10,6 +10,7 @@ from benchmarks.common import show, write
 SUITES = {
     "decompose": ("Decomposition", decompose.rows),
     "signals": ("Signals to tensors", signals.rows),
+    "tensorly": ("Fits against TensorLy", scale.tensorly_rows),
     "scale": ("Compression, peers and growth", scale.rows),
     "memory": ("Peak memory", memory.rows),
 }

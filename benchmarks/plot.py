@@ -15,6 +15,7 @@ from benchmarks.common import RESULTS
 SUITES = {
     "decompose": "one iteration",
     "signals": "signals to tensors",
+    "tensorly": "whole fits",
     "scale": "whole fits and peers",
     "distributed-time": "Dask",
 }

@@ -31,7 +31,7 @@ def main(n_components: int = 6) -> None:
     channel, frequency, time = model.factors_  # (channels, r), (frequencies, r), (frames, r)
     hertz, seconds = model.tensorize_.frequencies_, model.tensorize_.times_
     W = model.transform(rec)
-    low = hertz <= 8
+    low = (hertz <= 8) & (model.tensorize_.row_kinds_ == "magnitude")
 
     # Components come sorted by weight, the root mean square of their feature.
     for r in range(min(n_components, W.shape[1])):
