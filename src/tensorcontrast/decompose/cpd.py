@@ -104,7 +104,8 @@ class CPD(CPEstimator):
     reconstruction_error_ : float
         ‖X − X̂‖/‖X‖ of the centred data.
     history_ : dict of lists
-        Terms of each iteration.
+        Terms of each iteration. While iterations go over a sketch, what lies outside of it counts
+        as not reconstructed, so that the error falls when the last sweeps see all samples.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
 
