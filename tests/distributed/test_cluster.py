@@ -101,10 +101,11 @@ def test_parts_stay_with_their_workers(cluster: Any) -> None:
             marks[int(row["iteration"])] = sum(client.run(sent).values())
 
         X = da.from_array(np.concatenate([tensor()] * repeats), chunks=(300, *DIMS))
-        clone(OTHERS["paper"]).set_params(callback=mark).fit(X)
-        moved.append(marks[5] - marks[2])
-    features = 2 * 4 * 4 * N  # of one view, twice the samples; three iterations make six
-    assert 0 < moved[1] < 1.5 * moved[0] + features
+        clone(OTHERS["paper"]).set_params(callback=mark, max_iter=9).fit(X)
+        # A worker that is busy with something else may have a task taken from it once.
+        moved.append(np.median(np.diff([marks[i] for i in range(2, 10)])))
+    features = 2 * 4 * 4 * N  # of one view, twice the samples; an iteration makes two
+    assert 0 < moved[1] < 1.5 * moved[0] + features / 3
 
 
 def test_signals_on_the_cluster(cluster: Any) -> None:

@@ -246,24 +246,26 @@ def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
     """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
     n = _check_count(source)
-    # One pass, about what the first samples say: sums about a rough mean lose nothing.
+    # One pass, about what the first samples say; in float64, so that the rounding of sums
+    # about different points does not show in what is rounded to the type of the data.
     shift = np.zeros(source.dims, dtype=source.dtype)
     if center:
         shift = source.head(HEAD).mean(axis=0, dtype=np.float64).astype(source.dtype)
     total, squares = source.summed(partial(_sums, shift, center))
-    exact = shift + total / n if center else np.zeros(source.dims)
+    exact = total / n if center else np.zeros(source.dims)
     mean = exact.astype(source.dtype)
-    moved = float(np.square(total / n).sum()) if center else 0.0
-    size = float(np.sqrt(max(float(squares) / n - moved, 0.0)))
+    moved = np.subtract(mean, shift, dtype=np.float64)
+    about = np.subtract(exact, shift, dtype=np.float64)
+    squared = float(squares) / n + float(np.sum(moved * (moved - 2 * about)))
+    size = float(np.sqrt(max(squared, 0.0)))
     scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
     spread = size / float(np.sqrt(mean.size))
     return Preparation(n, mean, size if scale else 1.0, spread)
 
 
 def _sums(shift: Array, center: bool, block: Array) -> list[Any]:
-    rest = (block - shift).reshape(len(block), -1)
-    total = rest.sum(axis=0, dtype=np.float64) if center else np.zeros(shift.size)
-    return [total.reshape(shift.shape), kernels.row_norms_squared(rest).sum()]
+    total = block.sum(axis=0, dtype=np.float64) if center else np.zeros(shift.shape)
+    return [total, scaling.squares_about(block, shift)]
 
 
 def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:

@@ -53,14 +53,15 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
     return out, sum(part for parts in _over_tiles(work, *out.shape) for part in parts)
 
 
-def _mean_squared_norm(X: Array, center: Array) -> float:
-    """Mean over the samples of ‖x − center‖²."""
+def squares_about(X: Array, center: Array) -> float:
+    """Sum over the samples of ‖x − center‖², in float64 from the difference on."""
     flat, mean = X.reshape(len(X), -1), center.reshape(-1)
 
     def work(at: slice) -> float:
-        return float(kernels.row_norms_squared(flat[at] - mean).sum())
+        rest = np.subtract(flat[at], mean, dtype=np.float64)
+        return float(np.vdot(rest, rest))
 
-    return sum(p for parts in _over_tiles(work, *flat.shape) for p in parts) / len(flat)
+    return sum(p for parts in _over_tiles(work, *flat.shape) for p in parts)
 
 
 def _mean(X: Array) -> Array:
@@ -97,7 +98,7 @@ def learn(X: Array, *, center: bool) -> tuple[Array, float]:
     dims = X.shape[1:]
     exact = _mean(X) if center else np.zeros(dims)
     mean = exact.astype(X.dtype)
-    size = float(np.sqrt(_mean_squared_norm(X, mean)))
+    size = float(np.sqrt(squares_about(X, mean) / len(X)))
     check_spread(size, exact, X.shape, X.dtype, center=center)
     return mean, size
 
@@ -125,5 +126,5 @@ def update(
         exact = (1 - share) * mean.astype(np.float64) + share * X.mean(axis=0, dtype=np.float64)
         mean = exact.astype(mean.dtype)
     if scale:
-        size = float(np.sqrt((1 - share) * size**2 + share * _mean_squared_norm(X, mean)))
+        size = float(np.sqrt((1 - share) * size**2 + share * squares_about(X, mean) / len(X)))
     return mean, size
