@@ -90,7 +90,7 @@ def cluster_errors() -> Iterator[None]:
 
 def total(parts: Sequence[Task]) -> list[Any]:
     """Sum over tasks that each give a list of numbers and arrays, in float64."""
-    return list(computed([tree(list(parts))])[0])
+    return add(*computed(summits(list(parts))))
 
 
 def total_over(
@@ -114,14 +114,15 @@ def total_over(
     )
 
 
-def tree(level: list[Task]) -> Task:
-    """Return the task that sums over tasks, eight at a time."""
+def summits(level: list[Task]) -> list[Task]:
+    """Return the tasks at the top of a tree that sums over tasks, eight at a time.
+
+    What these few give is left to the caller to add: one journey less for each sum.
+    """
     added = package("dask").delayed(add, pure=False)
-    if len(level) == 1:
-        return added(level[0])
-    while len(level) > 1:
+    while len(level) > FAN_IN:
         level = [added(*level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
-    return level[0]
+    return level
 
 
 @dataclass(frozen=True)

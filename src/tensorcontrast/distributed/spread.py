@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast.decompose.parts import add
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed._extra import package
 
@@ -130,7 +131,7 @@ class Spread:
         return out
 
     def _sum(self, tasks: list[on.Task]) -> _Sum:
-        out = _Sum([on.tree(tasks)], self)
+        out = _Sum(on.summits(tasks), self)
         self._waiting.append(out)
         return out
 
@@ -159,8 +160,9 @@ class Spread:
             kept = iter(on.persisted([task for one in waiting for task in one.tasks]))
             for one in waiting:
                 one.tasks = [next(kept) for _ in one.tasks]
-        for one, value in zip(sums, on.computed([s.tasks[0] for s in sums]), strict=True):
-            one.value, one.tasks = value, []
+        values = iter(on.computed([task for one in sums for task in one.tasks]))
+        for one in sums:
+            one.value, one.tasks = add(*(next(values) for _ in one.tasks)), []
 
 
 @dataclass(eq=False)
