@@ -30,7 +30,7 @@ demo: $(VENV)/.data
 	$(BIN)/python -m tensorcontrast demo
 
 test: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
 	$(BIN)/ruff check .

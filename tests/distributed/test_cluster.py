@@ -87,27 +87,6 @@ def test_contrasts_of_all_samples(cluster: Any, name: str) -> None:
         assert_same(here, clone(OTHERS[name]).fit(spread(*blocks)))
 
 
-def sent(dask_worker: Any) -> int:
-    return int(dask_worker.transfer_outgoing_bytes_total)
-
-
-def test_parts_stay_with_their_workers(cluster: Any) -> None:
-    client = distributed.get_client()
-    moved = []
-    for repeats in (1, 2):
-        marks: dict[int, int] = {}
-
-        def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
-            marks[int(row["iteration"])] = sum(client.run(sent).values())
-
-        X = da.from_array(np.concatenate([tensor()] * repeats), chunks=(300, *DIMS))
-        clone(OTHERS["paper"]).set_params(callback=mark, max_iter=9).fit(X)
-        # A worker that is busy with something else may have a task taken from it once.
-        moved.append(np.median(np.diff([marks[i] for i in range(2, 10)])))
-    features = 2 * 4 * 4 * N  # of one view, twice the samples; an iteration makes two
-    assert 0 < moved[1] < 1.5 * moved[0] + features / 3
-
-
 def test_signals_on_the_cluster(cluster: Any) -> None:
     rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
     model = ContrastiveFeatures(

@@ -45,15 +45,26 @@ def shared(value: Any) -> Task:
     return package("dask").delayed(value, name=name, traverse=False)
 
 
-def each(function: Callable[..., Any], blocks: Sequence[Task], *lists: Sequence[Any]) -> list[Task]:
-    """Tasks ``function(block, …)``, further arguments of each from ``lists``."""
+def each(
+    function: Callable[..., Any],
+    blocks: Sequence[Task],
+    *lists: Sequence[Any],
+    groups: Groups | None = None,
+) -> list[Task]:
+    """Tasks ``function(block, …)``, further arguments of each from ``lists``.
+
+    With ``groups`` each task stays with the worker of its block: where blocks are small a
+    scheduler may else make the next one of them wherever a worker is free.
+    """
     call = package("dask").delayed(called, pure=False)
     held = shared(function)
     name = kind(function)
-    return [
-        call(held, *arguments, dask_key_name=f"{name}-{uuid4().hex}")
-        for arguments in zip(blocks, *lists, strict=True)
-    ]
+    homes = groups.home_of() if groups is not None else {}
+    out = []
+    for i, arguments in enumerate(zip(blocks, *lists, strict=True)):
+        with at_home(homes.get(i, "")):
+            out.append(call(held, *arguments, dask_key_name=f"{name}-{uuid4().hex}"))
+    return out
 
 
 def persisted(tasks: Sequence[Task]) -> list[Task]:
@@ -106,12 +117,12 @@ def total_over(
         return total(each(function, blocks))
     call = package("dask").delayed(_over, pure=False)
     held, name = shared(function), kind(function)
-    return total(
-        [
-            call(held, *(blocks[i] for i in group), dask_key_name=f"{name}-{uuid4().hex}")
-            for group in groups.places
-        ]
-    )
+    parts = []
+    for group, home in zip(groups.places, groups.homes, strict=True):
+        with at_home(home):
+            own = (blocks[i] for i in group)
+            parts.append(call(held, *own, dask_key_name=f"{name}-{uuid4().hex}"))
+    return total(parts)
 
 
 def summits(level: list[Task]) -> list[Task]:
@@ -138,6 +149,10 @@ class Groups:
     def single(cls, count: int) -> Groups:
         """Each block by itself."""
         return cls([[i] for i in range(count)], [""] * count)
+
+    def home_of(self) -> dict[int, str]:
+        """Return the worker of each block."""
+        return {i: home for group, home in zip(self.places, self.homes, strict=True) for i in group}
 
 
 def at_home(address: str) -> Any:

@@ -166,7 +166,8 @@ class DaskSource:
 
         def pair(rows: list[on.Task], other: Any, groups: on.Groups | None = None) -> BlockViews:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
-            made = on.each(WithView(ready, second.reader), rows, second.raw(), self.starts)
+            with_view = WithView(ready, second.reader)
+            made = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
             made = on.persisted(made)
             return BlockViews.of(made, self.sizes, ready, paired=True, groups=groups)
 

@@ -75,9 +75,9 @@ class BlockViews:
         groups: on.Groups | None = None,
     ) -> BlockViews:
         """Measure the norms of both views."""
-        norm_x, norm_v = on.total(on.each(work.norms, blocks))
         if groups is None:
             groups = on.by_worker(blocks)
+        norm_x, norm_v = on.total_over(work.norms, blocks, groups)
         return cls(blocks, sizes, ready.center.dtype, float(norm_x), float(norm_v), paired, groups)
 
     @property
@@ -144,9 +144,8 @@ class BlockViews:
             return self._solve_by_sums(factors, contrast, alpha, memory)
         if contrast is not als.no_contrast:
             features, _ = self._contrasted(factors, contrast, alpha, memory)
-            parts = on.each(
-                work.with_features, self.blocks, self._cut(features.W), self._cut(features.V)
-            )
+            cut = (self._cut(features.W), self._cut(features.V))
+            parts = self._each(work.with_features, *cut)
             with on.large_graphs():
                 Q, WtW = on.total(parts)
             return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
@@ -182,7 +181,7 @@ class BlockViews:
             if kernels.cancelled(residual, self.norm_x, self.dtype):
                 residual = self._direct(features, factors, paired=False)
             return features, residual
-        made = on.persisted(on.each(work.Encode(factors, alpha, self.paired), self.blocks))
+        made = on.persisted(self._each(work.Encode(factors, alpha, self.paired)))
         nothing: Any = None
         there = BlockFeatures(nothing, None, made_by=(factors, alpha))
         residual = self._own_residual(on.total(on.each(work.fit_sums, made)), there, factors)
@@ -215,10 +214,10 @@ class BlockViews:
             residual, held = rows.spread.summed(direct, blocks, features.W, features.V)()
         else:
             if isinstance(features, BlockFeatures):
-                tasks = on.each(work.Direct(features.made_by, factors, paired), self.blocks)
+                tasks = self._each(work.Direct(features.made_by, factors, paired))
             else:
                 cut = (self._cut(features.W), self._cut(features.V))
-                tasks = on.each(work.Direct(None, factors, paired), self.blocks, *cut)
+                tasks = self._each(work.Direct(None, factors, paired), *cut)
             with on.large_graphs():
                 residual, held = on.total(tasks)
         norm = self.norm_squared if paired else self.norm_x
@@ -298,10 +297,14 @@ class BlockViews:
                 f"place: at rank {rank} it takes {spreads.GATHERED_VALUES // rank} at most. Use "
                 "PLC(solver='tied') or CPD"
             )
-        parts = on.computed(on.each(work.Project(factors, self.paired), self.blocks))
+        parts = on.computed(self._each(work.Project(factors, self.paired)))
         P = np.concatenate([p for p, _ in parts])
         P_view = np.concatenate([p for _, p in parts]) if self.paired else None
         return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
+
+    def _each(self, function: Any, *lists: Any) -> list[on.Task]:
+        """Tasks over the blocks, each on the worker that has it."""
+        return on.each(function, self.blocks, *lists, groups=self.groups)
 
     def _cut(self, rows: Array | None) -> list[Array | None]:
         """Rows of each block."""

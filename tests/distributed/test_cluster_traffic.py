@@ -1,0 +1,46 @@
+"""Which bytes travel between workers."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorcontrast import PLC
+from tensorcontrast.datasets import make_cp_tensor
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+N, DIMS = 2100, (6, 10, 8)
+
+
+def sent(dask_worker: Any) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def test_parts_stay_with_their_workers() -> None:
+    """Where the scheduler takes no task from the worker that it was given to."""
+    X = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
+    moved = []
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as cluster,
+        distributed.Client(cluster, timeout=60) as client,
+    ):
+        for repeats in (1, 2):
+            marks: dict[int, int] = {}
+
+            def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
+                marks[int(row["iteration"])] = sum(client.run(sent).values())
+
+            blocks = da.from_array(np.concatenate([X] * repeats), chunks=(300, *DIMS))
+            PLC.paper(
+                rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4], callback=mark
+            ).fit(blocks)
+            moved.append(marks[5] - marks[2])
+    features = 2 * 4 * 4 * N  # of one view, twice the samples; three iterations make six
+    assert 0 <= moved[1] < 1.5 * moved[0] + features / 2
