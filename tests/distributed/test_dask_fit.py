@@ -320,23 +320,23 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core", "plc-als", "plc-paper"])
 def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Nothing that reaches the caller at once is larger than features, a sum or the sample."""
+    """Nothing that reaches the caller at once is larger than features, sums or the sample."""
     from tensorcontrast.decompose import prepare
 
     seen = watched(monkeypatch)
     monkeypatch.setattr(prepare, "HEAD", 8)
     monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
     clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
-    sums = 8 * (4 * 480 + 4 * 4 + 16)
+    sums = 7 * 8 * (4 * 480 + 4 * 4 + 16)  # the last seven of a tree
     features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
     assert len(seen) > 8
     assert max(seen) <= max(sums, features, sample)
-    assert max(seen) < 0.05 * tensor().nbytes
+    assert max(seen) < 0.2 * tensor().nbytes
 
 
 @pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
 def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Four times the samples, the same bytes an iteration: features and labels stay away."""
+    """Four times the samples, no more bytes an iteration: features and labels stay away."""
     monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
     seen = watched(monkeypatch)
     moved = []
@@ -351,8 +351,9 @@ def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) 
         an_iteration = [sum(seen[marks[i] : marks[i + 1]]) for i in range(6, 9)]
         moved.append(max(an_iteration))
         # Q, WᵀW and squares; sums over 8 clusters of both views, and of some steps of Lloyd's.
-        assert moved[-1] <= 8 * (4 * 480 + 4 * 4 + 16) + 6 * 8 * (8 * 4 + 8 + 12)
-    assert moved[1] == pytest.approx(moved[0], rel=0.1)
+        a_sum = 8 * (4 * 480 + 4 * 4 + 16) + 6 * 8 * (8 * 4 + 8 + 12)
+        assert moved[-1] <= (7 if repeats == 1 else 4) * a_sum  # at the top of a tree
+    assert moved[1] < moved[0]
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
