@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from benchmarks import decompose, memory, scale, signals
 from benchmarks.common import show, write
@@ -11,7 +12,9 @@ SUITES = {
     "decompose": ("Decomposition", decompose.rows),
     "signals": ("Signals to tensors", signals.rows),
     "tensorly": ("Fits against TensorLy", scale.tensorly_rows),
-    "scale": ("Compression, peers and growth", scale.rows),
+    "compression": ("Compression", partial(scale.rows, scale.compression)),
+    "peers": ("Peers", partial(scale.rows, scale.peers)),
+    "scale": ("Growth", partial(scale.rows, scale.growth)),
     "memory": ("Peak memory", memory.rows),
 }
 

@@ -16,7 +16,9 @@ SUITES = {
     "decompose": "one iteration",
     "signals": "signals to tensors",
     "tensorly": "whole fits",
-    "scale": "whole fits and peers",
+    "compression": "fits on a sketch",
+    "peers": "whole fits and peers",
+    "scale": "growth and clustering",
     "distributed-time": "Dask",
 }
 IMAGES = Path(__file__).parent.parent / "docs" / "images"

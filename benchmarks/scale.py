@@ -317,9 +317,9 @@ def growth() -> list[Row]:
     found = []
     base = plc_iteration(7352, (9, 33, 18))["iteration"]
     larger = plc_iteration(7352, (18, 33, 36))["iteration"]
-    found.append(
-        Row("PLC iteration, tensors of 4 times the size", larger / base, at_least=2, at_most=4.6)
-    )
+    seconds = best_times({"base": base, "larger": larger})
+    ratio = seconds["larger"] / seconds["base"]
+    found.append(Row("PLC iteration, tensors of 4 times the size", ratio, at_least=2, at_most=4.6))
     small, wide = (_als_seconds(rank) for rank in (16, 64))
     found.append(Row("CPD iteration, rank 64 / rank 16", wide / small, at_most=4.6))
     return found + clustering()
@@ -390,11 +390,11 @@ def clustering(n: int = 100_000) -> list[Row]:
     return found
 
 
-def rows() -> list[Row]:
-    """Measure everything."""
+def rows(part: Callable[[], list[Row]]) -> list[Row]:
+    """Measure one of the parts; iterations are fixed, so that some fits do not converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return [*compression(), *peers(), *growth()]
+        return part()
 
 
 def tensorly_rows() -> list[Row]:
