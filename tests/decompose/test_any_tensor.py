@@ -114,5 +114,6 @@ def test_any_tensor_works_or_is_refused(**case):
         ]
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*cancel each other")
 def test_tensors_that_once_broke(case):
     assert works_or_is_refused(**{"cls": CPD, "max_iter": 6, **case}) in (True, False)

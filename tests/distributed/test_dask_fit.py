@@ -321,10 +321,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core", "plc-als", "plc-paper"])
 def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Nothing that reaches the caller at once is larger than features, sums or the sample."""
-    from tensorcontrast.decompose import prepare
+    from tensorcontrast.decompose import scaling
 
     seen = watched(monkeypatch)
-    monkeypatch.setattr(prepare, "HEAD", 8)
+    monkeypatch.setattr(scaling, "HEAD", 8)
     monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
     clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
     sums = 7 * 8 * (4 * 480 + 4 * 4 + 16)  # the last seven of a tree

@@ -26,9 +26,6 @@ from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
-#: Samples at the beginning that say what sums of the first pass are taken about.
-HEAD = 256
-
 
 @dataclass(frozen=True)
 class Preparation:
@@ -206,7 +203,7 @@ def gather(source: Source) -> compress.Moments:
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
-            moments = _begun(block[:HEAD])
+            moments = _begun(block[: scaling.HEAD])
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n
@@ -231,7 +228,7 @@ def _check_count(source: SpreadSource) -> int:
 def _gather(source: SpreadSource) -> compress.Moments:
     """Sum up the first pass where the blocks are."""
     n = _check_count(source)
-    out = _begun(source.head(HEAD))
+    out = _begun(source.head(scaling.HEAD))
     out.total, *out.grams = source.summed(partial(_moments, out.shift, out.unit))
     out.n = n
     return out
@@ -246,26 +243,19 @@ def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
     """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
     n = _check_count(source)
-    # One pass, about what the first samples say; in float64, so that the rounding of sums
-    # about different points does not show in what is rounded to the type of the data.
     shift = np.zeros(source.dims, dtype=source.dtype)
     if center:
-        shift = source.head(HEAD).mean(axis=0, dtype=np.float64).astype(source.dtype)
+        shift = scaling.rough_mean(source.head(scaling.HEAD), center=True)
     total, squares = source.summed(partial(_sums, shift, center))
-    exact = total / n if center else np.zeros(source.dims)
+    exact, size = scaling.from_sums(total, float(squares), n, shift)
     mean = exact.astype(source.dtype)
-    moved = np.subtract(mean, shift, dtype=np.float64)
-    about = np.subtract(exact, shift, dtype=np.float64)
-    squared = float(squares) / n + float(np.sum(moved * (moved - 2 * about)))
-    size = float(np.sqrt(max(squared, 0.0)))
     scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
     spread = size / float(np.sqrt(mean.size))
     return Preparation(n, mean, size if scale else 1.0, spread)
 
 
 def _sums(shift: Array, center: bool, block: Array) -> list[Any]:
-    total = block.sum(axis=0, dtype=np.float64) if center else np.zeros(shift.shape)
-    return [total, scaling.squares_about(block, shift)]
+    return list(scaling.sums_about(block, shift, center=center))
 
 
 def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:

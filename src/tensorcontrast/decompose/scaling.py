@@ -18,6 +18,8 @@ Array = NDArray[Any]
 CHUNK_VALUES = 2**24
 #: Values that are worked on at a time, so that they stay in the processor's cache.
 TILE_VALUES = 2**17
+#: Samples at the beginning that say what sums of the first pass are taken about.
+HEAD = 256
 
 T = TypeVar("T")
 
@@ -53,29 +55,40 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
     return out, sum(part for parts in _over_tiles(work, *out.shape) for part in parts)
 
 
-def squares_about(X: Array, center: Array) -> float:
-    """Sum over the samples of ‖x − center‖², in float64 from the difference on."""
-    flat, mean = X.reshape(len(X), -1), center.reshape(-1)
+def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, float]:
+    """Σ(x − shift) over the samples (zeros without ``center``), and Σ‖x − shift‖², in float64."""
+    flat, point = X.reshape(len(X), -1), shift.reshape(-1)
+    total, squares = np.zeros(flat.shape[1]), 0.0
 
-    def work(at: slice) -> float:
-        rest = np.subtract(flat[at], mean, dtype=np.float64)
-        return float(np.vdot(rest, rest))
-
-    return sum(p for parts in _over_tiles(work, *flat.shape) for p in parts)
-
-
-def _mean(X: Array) -> Array:
-    """Mean tensor in float64."""
-    flat = X.reshape(len(X), -1)
-    total = np.zeros(flat.shape[1])
-
-    def work(at: slice) -> Array:
-        return np.asarray(flat[at].sum(axis=0, dtype=np.float64))
+    def work(at: slice) -> tuple[Array | None, float]:
+        rest = (flat[at] - point).astype(np.float64, copy=False)
+        return rest.sum(axis=0) if center else None, float(np.vdot(rest, rest))
 
     for parts in _over_tiles(work, *flat.shape):
-        for part in parts:
-            total += part
-    return (total / len(flat)).reshape(X.shape[1:])
+        for part, more in parts:
+            if part is not None:
+                total += part
+            squares += more
+    return total.reshape(shift.shape), squares
+
+
+def rough_mean(head: Array, *, center: bool) -> Array:
+    """Mean of the first samples: sums about a point among the data lose nothing to rounding."""
+    if not center:
+        return np.zeros(head.shape[1:], dtype=head.dtype)
+    return np.asarray(head.mean(axis=0, dtype=np.float64).astype(head.dtype))
+
+
+def from_sums(total: Array, squares: float, n: int, shift: Array) -> tuple[Array, float]:
+    """Mean in float64, and root mean squared norm about it as it is rounded to the data's type.
+
+    ``total`` and ``squares`` are what :func:`sums_about` gives for n samples.
+    """
+    away = total / n
+    exact = shift + away
+    moved = np.subtract(exact.astype(shift.dtype), shift, dtype=np.float64)
+    squared = squares / n + float(np.sum(moved * (moved - 2 * away)))
+    return exact, float(np.sqrt(max(squared, 0.0)))
 
 
 def _over_tiles(work: Callable[[slice], T], n: int, size: int) -> Iterator[list[T]]:
@@ -94,13 +107,11 @@ def _over_tiles(work: Callable[[slice], T], n: int, size: int) -> Iterator[list[
 
 
 def learn(X: Array, *, center: bool) -> tuple[Array, float]:
-    """Mean tensor (zeros without ``center``), and root mean squared norm about it."""
-    dims = X.shape[1:]
-    exact = _mean(X) if center else np.zeros(dims)
-    mean = exact.astype(X.dtype)
-    size = float(np.sqrt(squares_about(X, mean) / len(X)))
+    """Mean tensor (zeros without ``center``), and root mean squared norm about it: one pass."""
+    shift = rough_mean(X[:HEAD], center=center)
+    exact, size = from_sums(*sums_about(X, shift, center=center), len(X), shift)
     check_spread(size, exact, X.shape, X.dtype, center=center)
-    return mean, size
+    return exact.astype(X.dtype), size
 
 
 def check_spread(
@@ -126,5 +137,6 @@ def update(
         exact = (1 - share) * mean.astype(np.float64) + share * X.mean(axis=0, dtype=np.float64)
         mean = exact.astype(mean.dtype)
     if scale:
-        size = float(np.sqrt((1 - share) * size**2 + share * squares_about(X, mean) / len(X)))
+        _, squares = sums_about(X, mean, center=False)
+        size = float(np.sqrt((1 - share) * size**2 + share * squares / len(X)))
     return mean, size

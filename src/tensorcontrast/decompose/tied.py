@@ -61,12 +61,14 @@ def tied_objective(
     alpha: float,
     beta: float,
     norm_squared: float | None = None,
+    both: Callable[..., tuple[Any, Any]] = threads.in_turn,
 ) -> tuple[float, list[Array], dict[str, float]]:
     """Mean reconstruction of both views plus β times a contrast of their encoded features.
 
     ``(1/2n)Σ(‖x − wHᵀ‖² + α‖w‖²)`` over X (n, i) and its view, plus β ``loss(W, W̃)``, where both
     W and W̃ are E12 of the factors and are standardised before the loss. ``norm_squared`` is
-    ‖X‖² + ‖X̃‖² where it is known: it costs as much as a matrix product.
+    ‖X‖² + ‖X̃‖² where it is known: it costs as much as a matrix product. ``both`` does the same for
+    both views (:func:`threads.for_two`).
 
     Returns
     -------
@@ -81,25 +83,28 @@ def tied_objective(
     n = len(X)
     H = kernels.khatri_rao(factors)
     encoder = Encoder.from_factors(list(factors), alpha)
-    W, V = encoder(X @ H), encoder(X_view @ H)
-    Z_w, back_w = standardise(W)
-    Z_v, back_v = standardise(V)
+
+    def encoded(data: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
+        features = encoder(data @ H)
+        return features, *standardise(features)
+
+    (W, Z_w, back_w), (V, Z_v, back_v) = both(encoded, (X,), (X_view,))
     contrast, (g_w, g_v) = loss(Z_w, Z_v)
-    HtH = kernels.gram(factors)
-    Q = np.zeros((H.shape[1], len(H)), dtype=X.dtype)
-    B = np.zeros_like(HtH)
     if norm_squared is None:
         norm_squared = float(sum(kernels.row_norms_squared(a).sum() for a in (X, X_view)))
-    residual = norm_squared
-    for data, features, gradient in ((X, W, back_w(g_w)), (X_view, V, back_v(g_v))):
+
+    def products(data: Array, features: Array, gradient: Array) -> tuple[Array, Array, Array]:
         D = (beta * gradient) @ encoder.K_inverse
         S = features.T @ D
         FtF = features.T @ features
         # One product with the data for both terms: Xᵀ(DK⁻¹ − W/n).
-        Q += kernels.factor_products(data, D - features / n)
-        B += FtF / n - (S + S.T)
-        # At the encoder ‖x − wHᵀ‖² + α‖w‖² = ‖x‖² − ⟨xH, w⟩ = ‖x‖² − wKwᵀ.
-        residual -= kernels.inner(FtF, encoder.K)
+        return kernels.factor_products(data, D - features / n), FtF / n - (S + S.T), FtF
+
+    parts = both(products, (X, W, back_w(g_w)), (X_view, V, back_v(g_v)))
+    (Q, B, WtW), (Q_view, B_view, VtV) = parts
+    Q, B = Q + Q_view, B + B_view
+    # At the encoder ‖x − wHᵀ‖² + α‖w‖² = ‖x‖² − ⟨xH, w⟩ = ‖x‖² − wKwᵀ.
+    residual = norm_squared - kernels.inner(WtW, encoder.K) - kernels.inner(VtV, encoder.K)
     gradients = [
         kernels.mttkrp(Q, factors, k) + U @ (B * kernels.gram(factors, skip=k))
         for k, U in enumerate(factors)
@@ -209,17 +214,18 @@ class TiedContrast:
         sums = {"objective": 0.0, "reconstruction": 0.0, "contrast": 0.0}
         # Batches of equal size, so that no small rest is standardised by itself.
         batches = np.array_split(rng.permutation(n), max(1, round(n / self.batch_size)))
-        with threads.for_work(len(batches[0]) * views.X.shape[1] * factors[0].shape[1]):
+        work = len(batches[0]) * views.X.shape[1] * factors[0].shape[1]
+        with threads.for_two(work) as both:
             for rows in batches:
                 others = rows if partners is None else partners[rows]
                 value, gradients, terms = tied_objective(
-                    views.X[rows],
-                    views.V[others],
+                    *both(np.take, (views.X, rows, 0), (views.V, others, 0)),
                     factors,
                     self.loss(graph.among(rows)),
                     alpha=alpha,
                     beta=self.base.beta,
                     norm_squared=float(norms[0][rows].sum() + norms[1][others].sum()),
+                    both=both,
                 )
                 factors = adam.update(factors, gradients)
                 total += len(rows)
