@@ -10,6 +10,7 @@ from tensorcontrast import CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import als, kernels, losses, updates
 from tensorcontrast.decompose.contrast import PLCContrast
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import SignedGraph
 
 N, R, DIMS = 12, 3, (4, 3, 5)
@@ -101,7 +102,7 @@ def test_E9_feature_update():
     beta, gamma, alpha = 0.02, 0.7, 0.1
     h = (-np.eye(N) - gamma * S / (N - 1)) @ V_HAT
     np.testing.assert_allclose(losses.plc_pull(V_HAT, GRAPH, gamma), h, atol=1e-12)
-    encoder = updates.Encoder.from_factors(FACTORS, alpha)
+    encoder = Encoder.from_factors(FACTORS, alpha)
     K = H.T @ H + alpha * np.eye(R)
     w = updates.contrast_features(X @ H, encoder, h, beta, tol=1e-13, max_iter=500).W
     norm = np.linalg.norm(w, axis=1, keepdims=True)
@@ -133,7 +134,7 @@ def test_E11_algorithm_1():
     contrast = PLCContrast(beta, gamma, 3, known=LABELS)
     views = als.Views.of(X, X_VIEW)
     factors, features, _, _ = als.sweep(views, FACTORS, contrast, alpha=alpha, memory=als.Memory())
-    encoder = updates.Encoder.from_factors(FACTORS, alpha)
+    encoder = Encoder.from_factors(FACTORS, alpha)
 
     def pull(other):
         return losses.plc_pull(losses.unit_rows(other)[0], GRAPH, gamma)
@@ -167,7 +168,7 @@ def test_E12_transform(data):
 def test_E13_linear_convergence():
     beta, alpha = 0.05, 0.1
     h = losses.plc_pull(V_HAT, GRAPH, 0.7)
-    encoder = updates.Encoder.from_factors(FACTORS, alpha)
+    encoder = Encoder.from_factors(FACTORS, alpha)
     path = [encoder(X @ H)]
     for _ in range(60):
         path.append(updates.fixed_point(path[-1], X @ H, encoder, h, beta))

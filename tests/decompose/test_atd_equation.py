@@ -11,8 +11,9 @@ from scipy.optimize import minimize
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import als, kernels
 from tensorcontrast.decompose.atd import ATDContrast
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.losses import atd_pull
-from tensorcontrast.decompose.updates import Encoder, contrast_features
+from tensorcontrast.decompose.updates import contrast_features
 from tensorcontrast.decompose.views import TensorNoise
 
 ALPHA, BETA, DELTA = 0.05, 0.02, 0.01

@@ -9,8 +9,10 @@ from sklearn.cluster import AgglomerativeClustering
 
 from tensorcontrast import PLC
 from tensorcontrast.decompose import als, kernels, losses, updates
+from tensorcontrast.decompose.alternation import alternate_views
 from tensorcontrast.decompose.atd import ATDContrast
 from tensorcontrast.decompose.contrast import PLCContrast, PLCPull
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import SignedGraph
 from tensorcontrast.decompose.parts import Whole
 
@@ -25,7 +27,7 @@ def problem(seed=0, dtype="float64", alpha=1e-2, gamma=1.0, n=N, scale=1.0):
     X = (scale * rng.standard_normal((n, int(np.prod(DIMS))))).astype(dtype)
     V_hat = losses.unit_rows(rng.standard_normal((n, R)).astype(dtype))[0]
     h = losses.plc_pull(V_hat, SignedGraph(rng.integers(0, 3, n)), gamma)
-    encoder = updates.Encoder.from_factors(factors, alpha)
+    encoder = Encoder.from_factors(factors, alpha)
     return X @ kernels.khatri_rao(factors), encoder, h
 
 
@@ -49,7 +51,7 @@ def slow_E9(w, p, K_inverse, h, beta):
 def test_encoder(dtype, alpha):
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((d, R)).astype(dtype) for d in DIMS]
-    encoder = updates.Encoder.from_factors(factors, alpha)
+    encoder = Encoder.from_factors(factors, alpha)
     H = kernels.khatri_rao(factors).astype(np.float64)
     K = H.T @ H + np.diag(np.broadcast_to(alpha, R))
     rtol = 1e-4 if dtype == "float32" else 1e-10
@@ -81,7 +83,7 @@ def test_rows_of_the_objective_add_up_to_E8():
     V, graph = rng.standard_normal((12, R)), SignedGraph(rng.integers(0, 3, 12))
     factors = [rng.standard_normal((d, R)) for d in DIMS]
     P = X @ kernels.khatri_rao(factors)
-    encoder = updates.Encoder.from_factors(factors, 0.2)
+    encoder = Encoder.from_factors(factors, 0.2)
     h = losses.plc_pull(losses.unit_rows(V)[0], graph, 0.8)
     gaps = []
     for _ in range(4):
@@ -268,7 +270,7 @@ def test_contraction_is_within_the_bound_of_E13(seed, share):
 def test_the_papers_bound_needs_the_inverse():
     """With ‖K‖ in the place of ‖K⁻¹‖, as printed, the bound does not hold for small K."""
     P, encoder, h = problem(0, alpha=0.2, scale=3.0)
-    encoder = updates.Encoder(
+    encoder = Encoder(
         0.01 * encoder.K, 100 * encoder.K_inverse, 0.01 * encoder.eigenvalues, encoder.eigenvectors
     )
     beta = 1.0
@@ -292,9 +294,7 @@ BETAS = [0.0, 1e-3, 0.03, 0.3, 1.0, 3.0, 10.0, 100.0]
 def test_objective_never_rises_over_iterations(dtype, beta):
     eps = float(np.finfo(dtype).eps)
     P, encoder, h = problem(5, dtype=dtype)
-    exact = updates.Encoder(
-        *(np.float64(getattr(encoder, a)) for a in encoder.__dataclass_fields__)
-    )
+    exact = Encoder(*(np.float64(getattr(encoder, a)) for a in encoder.__dataclass_fields__))
     last = updates.row_objective(np.float64(encoder(P)), np.float64(P), exact, np.float64(h), beta)
     for max_iter in range(1, 16):
         # The same iteration, stopped one step later each time.
@@ -366,7 +366,7 @@ def test_alternate_views_is_E9_for_one_view_then_the_other():
         return losses.plc_pull(other, graph, gamma)
 
     of = (graph.labels, None, None)
-    solved = updates.alternate_views(
+    solved = alternate_views(
         Whole(N), P, P_view, encoder, PLCPull(gamma, 1.0, False, N, 3, 0), beta, of=of
     )
     W, V, (value, measured) = solved.W, solved.V, solved.finish()
@@ -522,7 +522,7 @@ def test_a_sweep_is_one_iteration_of_algorithm_1(dims, labels):
         known=y if labels == "known" else None,
         clusterer=AgglomerativeClustering(3),
     )
-    encoder = updates.Encoder.from_factors(factors, alpha)
+    encoder = Encoder.from_factors(factors, alpha)
     memory = als.Memory()
     new, features, _, terms = als.sweep(views, factors, contrast, alpha=alpha, memory=memory)
     assert terms["damped"] == 0.0  # so that the plain E9 below is what was done

@@ -30,9 +30,9 @@ from tensorcontrast.decompose import (
     start,
 )
 from tensorcontrast.decompose.convergence import History, Monitor
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import cluster, cluster_space, nearest
 from tensorcontrast.decompose.prepare import Preparation, prepare
-from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tensorcontrast import threads
 from tensorcontrast.decompose import kernels, sketch
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.updates import Encoder, rows_times
+from tensorcontrast.decompose.encoder import Encoder, rows_times
 
 Array = NDArray[Any]
 

@@ -14,9 +14,10 @@ from sklearn.utils._param_validation import Interval
 
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose._base import CPEstimator
+from tensorcontrast.decompose.alternation import Solved, alternate_views
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.losses import atd_pull
 from tensorcontrast.decompose.parts import Held, Parts, Whole
-from tensorcontrast.decompose.updates import Encoder, Solved, alternate_views
 
 Array = NDArray[Any]
 

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, losses
+from tensorcontrast.decompose.alternation import Solved, alternate_views
 from tensorcontrast.decompose.clusters import cluster, find_cells
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import GraphPart, SignedGraph, label_change
 from tensorcontrast.decompose.parts import Held, Parts, Whole
 from tensorcontrast.decompose.seeding import beliefs
-from tensorcontrast.decompose.updates import (
-    Encoder,
-    Solved,
-    alternate_views,
-    contrast_features,
-    row_objective,
-)
+from tensorcontrast.decompose.updates import contrast_features, row_objective
 
 Array = NDArray[Any]
 

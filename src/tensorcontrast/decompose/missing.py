@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from tensorcontrast import checks
 from tensorcontrast.decompose import als, kernels, scaling
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.source import Source
-from tensorcontrast.decompose.updates import Encoder
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast import threads
 from tensorcontrast.decompose import compress
-from tensorcontrast.decompose.updates import rows_times
+from tensorcontrast.decompose.encoder import rows_times
 
 if TYPE_CHECKING:
     from tensorcontrast.decompose.als import Views

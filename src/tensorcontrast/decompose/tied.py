@@ -23,9 +23,9 @@ from tensorcontrast.decompose import als, kernels, losses
 from tensorcontrast.decompose.checkpoint import Keep
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import SignedGraph
 from tensorcontrast.decompose.neighbours import Neighbours
-from tensorcontrast.decompose.updates import Encoder
 
 Array = NDArray[Any]
 

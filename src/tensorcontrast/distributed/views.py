@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, kernels, tied
+from tensorcontrast.decompose.alternation import Solved
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.updates import Encoder, Solved
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed import spread as spreads
 from tensorcontrast.distributed import work

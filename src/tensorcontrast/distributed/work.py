@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, compress, kernels, sketch
+from tensorcontrast.decompose.encoder import rows_times
 from tensorcontrast.decompose.parts import add
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.updates import rows_times
 from tensorcontrast.distributed._extra import package
 
 Array = NDArray[Any]

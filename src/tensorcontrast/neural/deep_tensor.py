@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks
 from tensorcontrast.decompose import kernels, start
-from tensorcontrast.decompose.updates import Encoder
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.neural import _torch, scaling, training
 from tensorcontrast.neural._base import Array, NeuralEstimator, Training, ViewLike
