@@ -64,6 +64,19 @@ def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
     return n_fft, n_fft // 2
 
 
+def frame_sizes(
+    n_times: int, fs: float | None, n_fft: int | None, hop: int | None
+) -> tuple[int, int]:
+    """Return n_fft and hop as given; what is None is chosen, see :func:`automatic_frames`."""
+    auto_fft, auto_hop = automatic_frames(n_times, fs)
+    if n_fft is None:
+        return auto_fft, hop or auto_hop
+    if hop is not None:
+        return int(n_fft), int(hop)
+    parts = auto_fft // auto_hop
+    return int(n_fft), max(1, int(n_fft) // parts)
+
+
 def n_frames(n_times: int, n_fft: int, hop: int) -> int:
     """Count the whole frames in a window: nothing is padded."""
     return (n_times - n_fft) // hop + 1

@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import augment as augmentations
 from tensorcontrast import checks, threads
+from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.spectrogram import LEVEL_WINDOWS, SpectrogramTensor
+from tensorcontrast.spectrogram import SpectrogramTensor
 from tensorcontrast.spectrogram_source import SpectrogramSource
 
 Array = NDArray[Any]

@@ -7,25 +7,33 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.fft
-import scipy.signal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import _polarity
+from tensorcontrast._overlap_add import (
+    check_tensors,
+    make_window,
+    overlap_add,
+    weights_of_samples,
+)
 from tensorcontrast._signals import as_signals, check_finite
-from tensorcontrast._stft import HINT, REPRESENTATIONS, Frames, automatic_frames, compute_tensors
+from tensorcontrast._signed_rows import learn_reference, levels_differ
+from tensorcontrast._stft import (
+    HINT,
+    REPRESENTATIONS,
+    Frames,
+    automatic_frames,
+    compute_tensors,
+    frame_sizes,
+)
 from tensorcontrast.errors import InvalidInputError
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
 _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0, 256, 64)}
 """Sampling rate (Hz), n_fft and hop of the paper's data."""
-
-
-LEVEL_WINDOWS = 1024
-"""Windows that ``mean_row="auto"`` looks at."""
 
 
 class SpectrogramTensor(TransformerMixin, BaseEstimator):
@@ -214,7 +222,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             raise InvalidInputError("X holds no sample; fit needs at least one")
         check_finite(X, nan=self.missing == "mask", hint=HINT)
         n_times = X.shape[2]
-        n_fft, hop = self._frame_sizes(n_times)
+        n_fft, hop = frame_sizes(n_times, self.fs, self.n_fft, self.hop)
         if n_fft > n_times:
             raise InvalidInputError(
                 f"signals of {n_times} samples are too short for n_fft={n_fft}; use an n_fft of at "
@@ -222,8 +230,10 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         self.n_fft_, self.hop_ = n_fft, hop
         self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
-        self.mean_row_ = self._levels_differ(X) if self.mean_row == "auto" else bool(self.mean_row)
-        self.reference_ = self._learn_reference(X)
+        self.mean_row_ = bool(self.mean_row)
+        if self.mean_row == "auto":
+            self.mean_row_ = self.representation != "complex" and levels_differ(X)
+        self.reference_ = learn_reference(X, self.polarity, self.representation, n_fft, hop)
         self.polarity_ = self.reference_ is not None
         self._frames = self._make_frames()
         self.output_shape_ = self._frames.shape(X.shape[1], n_times)
@@ -233,8 +243,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.frequencies_ = np.concatenate([rows, np.zeros(int(self.mean_row_)), again])
         starts = hop * np.arange(self.output_shape_[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
-        weight = self._weight()
-        self.covered_ = weight > 1e-6 * weight.max()
+        self.covered_ = self._weights()[1]
         return self
 
     @property
@@ -313,40 +322,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"representation {representation!r} has lost the phase, so that there is no way "
                 "back to signals; use representation='complex'"
             )
-        tensors = np.asarray(tensors)
-        if tensors.shape[1:] != self.output_shape_:
-            raise InvalidInputError(
-                f"tensors have shape {tensors.shape} where [n, *{self.output_shape_}] is expected; "
-                "pass what transform returns"
-            )
-        if tensors.dtype.kind not in "fiu":
-            raise InvalidInputError(f"tensors hold {tensors.dtype} where real numbers are expected")
-        bad = np.count_nonzero(~np.isfinite(tensors), axis=(1, 2, 3))
-        if bad.any():
-            first = int(np.flatnonzero(bad)[0])
-            raise InvalidInputError(
-                f"tensors[{first}] holds {bad[first]} values that are not finite; drop the sample"
-            )
-        frames, c = self._frames, self.n_channels_in_
-        Z = tensors[:, :c] + 1j * tensors[:, c:]
-        pieces = scipy.fft.irfft(Z, self.n_fft_, axis=2, norm=frames.norm)  # n, c, n_fft, t
-        if frames.window is not None:
-            pieces *= frames.window[:, None]
-        out = np.zeros((len(tensors), c, self.n_times_in_), frames.dtype)
-        for t in range(self.output_shape_[2]):
-            out[:, :, t * self.hop_ : t * self.hop_ + self.n_fft_] += pieces[..., t]
-        out[..., ~self.covered_] = 0
-        out[..., self.covered_] /= self._weight()[self.covered_]
-        return out
-
-    def _frame_sizes(self, n_times: int) -> tuple[int, int]:
-        auto_fft, auto_hop = automatic_frames(n_times, self.fs)
-        if self.n_fft is None:
-            return auto_fft, self.hop or auto_hop
-        if self.hop is not None:
-            return int(self.n_fft), int(self.hop)
-        parts = auto_fft // auto_hop
-        return int(self.n_fft), max(1, int(self.n_fft) // parts)
+        tensors = check_tensors(tensors, self.output_shape_)
+        return overlap_add(tensors, self._frames, self._weights()[0], self.covered_)
 
     def _check_params(self) -> None:
         try:
@@ -365,50 +342,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"polarity adds nothing to representation={self.representation!r}, which has two "
                 "parts of each channel already; leave it False"
             )
-
-    def _window(self) -> np.ndarray:
-        name = tuple(self.window) if isinstance(self.window, list) else self.window
-        if name == "rectangular":
-            name = "boxcar"
-        try:
-            window = np.asarray(scipy.signal.get_window(name, self.n_fft_), dtype=np.float64)
-            if not window.sum() > 0:
-                raise ValueError("its sum is not above 0")
-            return window
-        except (ValueError, TypeError, IndexError, AttributeError) as error:
-            raise InvalidInputError(
-                f"window {self.window!r} cannot be made ({error}); use 'hann', 'rectangular' or "
-                "another name known to scipy.signal.get_window"
-            ) from None
-
-    def _levels_differ(self, X: np.ndarray) -> bool:
-        """Whether means of windows differ more than values within one, in any channel."""
-        if self.representation == "complex":
-            return False
-        some = X[:: -(-len(X) // LEVEL_WINDOWS)].astype(np.float64)
-        there = ~np.isnan(some)  # gaps count for nothing
-        some[~there] = 0.0
-        counts = there.sum(axis=2)
-        means = some.sum(axis=2) / np.maximum(counts, 1)
-        spread = (there * (some - means[..., None]) ** 2).sum(axis=2) / np.maximum(counts, 1)
-        windows = np.maximum((counts > 0).sum(axis=0), 1)
-        centre = means.sum(axis=0) / windows  # windows without a value have mean 0
-        between = ((counts > 0) * (means - centre) ** 2).sum(axis=0) / windows
-        within = spread.sum(axis=0) / windows
-        return bool(np.any(between > within))
-
-    def _learn_reference(self, X: np.ndarray) -> np.ndarray | None:
-        """Weights of the channels that phases are taken against; None for no rows of polarity."""
-        wanted = self.polarity
-        if wanted == "auto" and self.representation not in _polarity.REPRESENTATIONS:
-            wanted = False
-        if wanted is False or (wanted == "auto" and X.shape[1] < 2):
-            return None
-        some = X[:: -(-len(X) // LEVEL_WINDOWS)]
-        found = _polarity.reference(some)
-        if wanted == "auto" and not _polarity.pays(some, found, self.n_fft_, self.hop_):
-            return None
-        return found
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -436,15 +369,13 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             count = np.size(self.frequencies_)
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
 
-    def _weight(self) -> np.ndarray:
-        """Sum of the squared windows of all frames over each sample."""
-        weight, squared = np.zeros(self.n_times_in_), self._window() ** 2
-        for start in self.hop_ * np.arange(self.output_shape_[2]):
-            weight[start : start + self.n_fft_] += squared
-        return weight
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weight of each sample in the way back, and whether it has any."""
+        window = make_window(self.window, self.n_fft_)
+        return weights_of_samples(window, self.hop_, self.output_shape_[2], self.n_times_in_)
 
     def _make_frames(self) -> Frames:
-        window, dtype = self._window(), np.dtype(self.dtype)
+        window, dtype = make_window(self.window, self.n_fft_), np.dtype(self.dtype)
         return Frames(
             n_fft=self.n_fft_,
             hop=self.hop_,
