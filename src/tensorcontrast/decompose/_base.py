@@ -1,10 +1,10 @@
-"""What CPD, ATD and PLC share: input checks, scaling, fitting loop, transform, files."""
+"""What CPD, ATD and PLC share: parameters, the course of a fit, what is learned, its use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -18,57 +18,26 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast import checks, threads
 from tensorcontrast.decompose import (
     als,
+    apply,
     checkpoint,
-    compress,
     degeneracy,
+    inputs,
     kernels,
-    missing,
     robust,
-    scaling,
-    sketch,
     source,
     start,
+    stream,
 )
 from tensorcontrast.decompose.convergence import History, Monitor
-from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import cluster, cluster_space, nearest
+from tensorcontrast.decompose.normal import NormalForm
 from tensorcontrast.decompose.prepare import Preparation, prepare
+from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 Resume = str | PathLike[str] | bool | None
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
-
-#: Sweeps over a batch in the first and in later calls of ``partial_fit``.
-FIRST_SWEEPS, LATER_SWEEPS = 30, 3
-
-
-@dataclass
-class Fit:
-    """Outcome of one run: factors in the scale of the fit, and how it went."""
-
-    factors: list[Array]
-    contrast: als.Contrast
-    memory: als.Memory
-    history: History
-    converged: bool
-    interrupted: bool
-    monitor: Monitor
-    learned: dict[str, Any] = field(default_factory=dict)
-    #: Features at the final factors and the error of the data, once they were asked for.
-    final: tuple[als.Features, float] | None = None
-    #: What a checkpoint has of this run.
-    keep: checkpoint.Keep | None = None
-
-    def lose(self) -> None:
-        """Let checkpoints forget this run: another one is better."""
-        if self.keep is not None:
-            self.keep.lose()
-
-    @property
-    def objective(self) -> float:
-        """Last value of E8."""
-        return self.history["objective"][-1]
 
 
 class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -170,7 +139,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         checks.check_parameters(self)
         recorder = checkpoint.Recorder.of(self, resume)
         with self._all_or_nothing(), recorder.recording():
-            data = self._source(X, reset=True, min_samples=2)
+            data = inputs.samples(self, X, reset=True, min_samples=2)
             rng = checks.generator(self.random_state)
             recorder.seed(rng)
             with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
@@ -178,7 +147,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 n = ready.n_samples
                 known = self._labels_used(y, n)
                 self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
-                views = ready.views(data, self._view_source(data, ready, view, rng))
+                views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
             recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
             with threads.for_work(n * int(np.prod(ready.dims)) * self.rank_):
                 with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
@@ -218,156 +187,12 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise
 
     def _solve(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
+        self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
     ) -> Fit:
-        """Best of ``n_init`` runs by the objective."""
+        """Run the iterations of a fit."""
         first = views() if callable(views) else views
-        seed = int(rng.integers(2**31))
-        return self._best_run(views, self._contrast(first.n_samples, known, seed), rng)
-
-    def _best_run(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        contrast: als.Contrast,
-        rng: np.random.Generator,
-        **options: Any,
-    ) -> Fit:
-        first = views() if callable(views) else views
-        settings = {"warm_up": self.warm_up, "batch_size": self.batch_size} | options
-        brief: als.Views | None = None
-        if not callable(views) and contrast is als.no_contrast and settings["batch_size"] is None:
-            brief = self._in_brief(views, rng)
-        best: Fit | None = None
-        for _ in range(self.n_init if isinstance(self.init, str) else 1):
-            try:
-                fit = self._whole_run(
-                    views, brief, self._start(first.dtype, rng), contrast, rng, settings
-                )
-            except KeyboardInterrupt:
-                if best is None:
-                    raise
-                best.interrupted = True
-                break
-            if best is None or fit.objective < best.objective:
-                best, worse = fit, best
-            else:
-                worse = fit
-            if worse is not None:
-                worse.lose()
-            if fit.interrupted:
-                best.interrupted = True
-                break
-        assert best is not None
-        return best
-
-    def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
-        """Few rows that stand for all samples in iterations without contrast, where that pays."""
-        size = int(np.prod(self.core_dims_))
-        few = self.max_iter <= 2 * sketch.FINISH
-        if self.compress != "auto" or few or not sketch.pays(views.n_samples, size, self.rank_):
-            return None
-        return sketch.sketched(views, self.rank_, size, int(rng.integers(2**31)))
-
-    def _whole_run(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        brief: als.Views | None,
-        factors: list[Array],
-        contrast: als.Contrast,
-        rng: np.random.Generator,
-        settings: dict[str, Any],
-    ) -> Fit:
-        """Iterate once from these factors; first on few rows where they stand for all samples."""
-        if brief is None:
-            return self._run(views, factors, contrast, rng, **settings)
-        left = self.max_iter - sketch.FINISH
-        stages: list[tuple[Any, list[Array] | None, int, float]] = []
-        small = sketch.cores(brief, self.core_dims_, self.rank_)
-        if small is not None and left > 2 * sketch.ROW_SWEEPS:
-            stages.append((*small, left - sketch.ROW_SWEEPS, self.tol))
-            left = sketch.ROW_SWEEPS
-        stages.append((brief, None, left, 0.0 if stages else self.tol))
-        stages.append((views, None, sketch.FINISH, 0.0))
-        first: Fit | None = None
-        fit: Fit | None = None
-        for rows, bases, count, tol in stages:
-            fit = self._run(
-                rows,
-                compress.compress_factors(factors, bases),
-                contrast,
-                rng,
-                **settings,
-                max_iter=count,
-                tol=tol,
-                after=None if fit is None else fit.history,
-            )
-            factors = fit.factors = compress.expand_factors(fit.factors, bases)
-            first = first or fit
-            if fit.interrupted or fit.monitor.stopped:
-                break
-        assert fit is not None and first is not None
-        if rows is not views:
-            fit.memory = als.Memory()  # its rows are not the samples
-        # Whether the fit has settled is a question to the stage that had a tolerance.
-        fit.converged = first.converged
-        if not fit.monitor.stopped:
-            first.monitor.history, fit.monitor = fit.history, first.monitor
-        return fit
-
-    def _run(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        factors: list[Array],
-        contrast: als.Contrast,
-        rng: np.random.Generator,
-        **options: Any,
-    ) -> Fit:
-        """Iterate once from these factors; ``options`` stand in for parameters of this name."""
-        settings = {name: getattr(self, name) for name in ("warm_up", "batch_size", "max_iter")}
-        settings |= {"tol": self.tol, "after": None} | options
-        memory = als.Memory()
-        first = views() if callable(views) else views
-        monitor = Monitor(
-            type(self).__name__,
-            max_iter=settings["max_iter"],
-            tol=settings["tol"],
-            patience=self.patience,
-            size=0.5 * first.norm_squared,
-            callback=self.callback,
-            verbose=bool(self.verbose),
-        )
-        if settings["after"] is not None:
-            monitor.resume(settings["after"])
-        keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
-        with monitor:
-            factors, interrupted = als.run(
-                views,
-                factors,
-                contrast,
-                alpha=self.alpha,
-                warm_up=settings["warm_up"],
-                monitor=monitor,
-                batch_size=settings["batch_size"],
-                step_size=self.step_size,
-                rng=rng,
-                memory=memory,
-                keep=keep,
-            )
-        if settings["batch_size"] is not None or callable(views):
-            memory.W = memory.V = None
-        return Fit(
-            factors,
-            contrast,
-            memory,
-            monitor.history,
-            monitor.converged,
-            interrupted,
-            monitor,
-            keep=keep,
-        )
+        contrast = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
+        return Runs.of(self).best(views, contrast, rng)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
         """Learn from one more batch of an endless stream.
@@ -385,51 +210,37 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             data = source.with_nan(source.ArraySource(X), self.missing == "mask")
             known = self._labels_used(y, len(X))
             rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
-            past: als.Statistics | None = None
-            memory = als.Memory()
             if begun:
-                typical = missing.imputed(self, X)
-                held: Array | None = None
-                if self.robust == "huber":
-                    typical, held = robust.batch(self, typical)
+                self.center_, self.scale_, held = stream.followed(self, X)
                 self.sample_weight_ = None if held is None else held**2
-                self.center_, self.scale_ = scaling.update(
-                    typical,
-                    self.center_,
-                    self.scale_,
-                    self.n_samples_seen_,
-                    center=self.center,
-                    scale=self.scale,
-                )
                 ready = replace(self._ready(len(X)), held=held)
             else:
                 ready = self._prepare(data, whole=True)
                 self.n_samples_seen_ = self.n_batches_seen_ = 0
                 self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
             self._bases = None
-            drawn = ready.views(data, self._view_source(data, ready, view, rng))
+            drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
             views = drawn() if callable(drawn) else drawn
             contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
+            past, memory = None, als.Memory()
             if begun:
                 factors = [U.copy() for U in self.factors_]
-                past = getattr(self, "_stream", None)
-                if past is None:
-                    gram = self.feature_gram_
-                    past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
+                past = stream.past_sums(self, factors)
                 memory.centers = self.centers_
             else:
-                factors = self._start(views.dtype, rng)
+                factors = Runs.of(self).start(views.dtype, rng)
+            batch = stream.Batch(
+                views, factors, contrast, memory, past, self.alpha, self.forgetting, rng
+            )
             with threads.for_work(X.size * self.rank_):
-                factors, sums, terms = self._stream_step(
-                    views, factors, contrast, memory, past, rng
-                )
+                factors, sums, terms = self._stream_step(batch)
                 monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
                 if begun:
                     monitor.history = {k: list(v) for k, v in self.history_.items()}
                 monitor.record(terms)
                 fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
-                gain, order = self._finish(fit, views)
-            self._stream = sums.regauged(gain, order)
+                form = self._finish(fit, views)
+            self._stream = sums.regauged(form.gain, form.order)
             self.feature_gram_ = self._stream.WtW
             self.n_samples_seen_ += len(X)
             self.n_batches_seen_ += 1
@@ -437,112 +248,32 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             checks.warn(clipped)
         return self
 
-    def _stream_step(
-        self,
-        views: als.Views,
-        factors: list[Array],
-        contrast: als.Contrast,
-        memory: als.Memory,
-        past: als.Statistics | None,
-        rng: np.random.Generator,
-    ) -> tuple[list[Array], als.Statistics, dict[str, float]]:
-        """Sweep over a batch of a stream; gives factors, all sums so far, terms."""
-        for _ in range(FIRST_SWEEPS if past is None else LATER_SWEEPS):
-            factors, _, sums, terms = als.sweep(
-                views,
-                factors,
-                contrast,
-                alpha=self.alpha,
-                memory=memory,
-                past=past,
-                forgetting=self.forgetting,
-            )
-        return factors, sums, terms
+    def _stream_step(self, batch: stream.Batch) -> stream.Step:
+        """Learn from a batch of a stream."""
+        return stream.swept(batch)
 
-    def _finish(self, fit: Fit, views: als.Views) -> tuple[Array, Array]:
-        """Set the learned attributes, factors in normal form; gives the gauge and the order."""
-        features, error = self._final_features(fit, views)
-        # Features of very many samples are Dask arrays: what is asked of them is computed here.
-        norms = np.sqrt(np.asarray(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64)))
-        whole = compress.expand_factors(fit.factors, self._bases)
-        self.factors_, gain, order = kernels.normal_form(whole, norms)
-        # Components that have died away hold rounding only: they become zero.
-        weights = np.abs(gain) * norms[order]
-        dead = weights <= np.finfo(features.W.dtype).eps * weights.max()
-        if dead.any():
-            gain = np.where(dead, 0.0, gain)
-            for U in self.factors_:
-                U[:, dead] = 0.0
-        scale = gain.astype(features.W.dtype)
-        self.features_ = features.W[:, order] * scale
-        self.view_features_ = None if features.V is None else features.V[:, order] * scale
-        self.weights_ = (np.abs(gain) * norms[order] / np.sqrt(len(features.W))).astype(scale.dtype)
-        self.feature_gram_ = np.asarray(self.features_.T @ self.features_)
-        if self.view_features_ is not None:
-            self.feature_gram_ += np.asarray(self.view_features_.T @ self.view_features_)
-        self.degeneracy_, *self._opposed = degeneracy.most_opposed(
-            self.factors_, self.feature_gram_
-        )
+    def _finish(self, fit: Fit, views: als.Views) -> NormalForm:
+        """Set the learned attributes, in normal form."""
+        features, self.reconstruction_error_ = fit.final_features(views, self.alpha)
+        form = NormalForm.of(fit, features, self._bases, self.alpha)
+        self.factors_, self.features_, self.view_features_ = form.factors, form.W, form.V
+        self.weights_, self.feature_gram_, self.ridge_ = form.weights, form.gram, form.ridge
+        self.centers_ = form.centers
+        self.degeneracy_, *self._opposed = degeneracy.most_opposed(form.factors, form.gram)
         if self.sample_weight_ is not None:  # what was fitted are samples held down by weights
-            own = np.sqrt(self.sample_weight_).astype(scale.dtype)[:, None]
+            own = np.sqrt(self.sample_weight_).astype(form.W.dtype)[:, None]
             self.features_ = self.features_ / own
             if self.view_features_ is not None:
                 self.view_features_ = self.view_features_ / own
-        centers = fit.memory.centers
-        sign = np.sign(scale)
-        self.centers_ = None if centers is None else centers[:, order] * sign
-        # The ridge acts on features in the scale of the fit. Beyond 1e6 a component, whose columns
-        # have unit length, is as good as switched off.
-        limit = np.sqrt(max(self.alpha, np.finfo(float).tiny) / 1e6)
-        self.ridge_ = self.alpha / np.maximum(np.where(dead, 1.0, np.abs(gain)), limit) ** 2
-        self.ridge_ = np.where(dead, 1.0, self.ridge_)
-        self.reconstruction_error_ = error
         self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
         self.interrupted_ = fit.interrupted
         self.converged_ = fit.converged and not fit.interrupted
         self._labels: NDArray[np.intp] | None = fit.memory.labels
         for name, value in fit.learned.items():
             setattr(self, name, value)
-        return gain, order
-
-    def _final_features(self, fit: Fit, views: als.Views) -> tuple[als.Features, float]:
-        """Features at the final factors, and ‖X − X̂‖/‖X‖ of the data's own view.
-
-        Found once: a contrast that clusters moves its centres whenever it is asked.
-        """
-        if fit.final is not None:
-            return fit.final
-        features, residual = views.final(fit.factors, fit.contrast, self.alpha, fit.memory)
-        fit.final = features, float(np.sqrt(residual / views.norm_x))
-        return fit.final
+        return form
 
     # ---------------------------------------------------------------- scaling and views
-
-    def _source(self, X: Any, *, reset: bool, min_samples: int = 1) -> source.Source:
-        """Return samples to fit or transform: checked, from memory or read block by block."""
-        wanted = None if self.dtype is None else np.dtype(self.dtype)
-        found = source.lazy(X, wanted if reset else self.center_.dtype)
-        nan = self.missing == "mask"
-        if found is not None:
-            source.with_nan(found, nan)
-        here = found is None or not source.is_spread(found)
-        whole = reset and self.compress is None and found is not None and found.n_samples
-        if found is None or (here and whole):
-            # Without compression all samples are in memory anyway.
-            array = X if found is None else np.concatenate(list(found.blocks()))
-            checked = checks.check_tensor(self, array, reset=reset, min_samples=min_samples)
-            return source.with_nan(source.ArraySource(checked), nan)
-        if nan and not here:
-            raise InvalidInputError(
-                "missing='mask' needs the samples in this process; a Dask array must be complete: "
-                "pass missing='error' and fill the gaps, or X.compute()"
-            )
-        if reset:
-            self.n_features_in_ = found.dims[0]
-            self.__dict__.pop("feature_names_in_", None)
-        elif tuple(found.dims) != tuple(self.dims_):
-            checks.check_dims(self, (0, *found.dims))
-        return found
 
     def _prepare(self, data: source.Source, *, whole: bool = False) -> Preparation:
         """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
@@ -567,40 +298,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return mean and scale as learned, for samples as they are."""
         spread = self.scale_ / float(np.sqrt(self.center_.size))
         return Preparation(n_samples, self.center_, self.scale_, spread)
-
-    def _start(self, dtype: np.dtype[Any], rng: np.random.Generator) -> list[Array]:
-        """Factors to start from, in the core where there is one."""
-        if isinstance(self.init, str):
-            dims = self.dims_ if self._bases is None else self.core_dims_
-            return start.factors(self.init, dims, self.rank_, dtype, rng)
-        given = start.factors(self.init, self.dims_, self.rank_, dtype, rng)
-        return compress.compress_factors(given, self._bases)
-
-    def _view_source(
-        self, data: source.Source, ready: Preparation, view: Any, rng: np.random.Generator
-    ) -> source.Source | Callable[[], source.Source] | None:
-        """Return where the augmented view comes from; a callable if it is drawn anew each time."""
-
-        def given(other: Any) -> source.Source:
-            if source.is_spread(data):
-                return data.matched(other)
-            nan = self.missing == "mask"
-            stored = source.lazy(other, data.dtype, "view") if not callable(other) else None
-            if stored is not None and tuple(stored.dims) == tuple(data.dims):
-                return source.with_nan(stored, nan)
-            shape = (data.n_samples, *data.dims)
-            checked = checks.check_view(other, shape, data.dtype, nan=nan)
-            return source.with_nan(source.ArraySource(checked, "view"), nan)
-
-        if callable(view):
-            return lambda: given(checks.drawn_view(view, rng))
-        if view is not None:
-            return given(view)
-        if not self._needs_view:
-            return None
-        if self.fresh_views:
-            return lambda: ready.augmented(data, self.augment, rng)
-        return ready.augmented(data, self.augment, rng)
 
     # ---------------------------------------------------------------- using the model
 
@@ -633,21 +330,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         observed entries of each sample.
         """
         check_is_fitted(self, "factors_")
-        data = self._source(X, reset=False)
-        H = kernels.khatri_rao(self.factors_)
-        projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
-        parts = []
-        ready = self._ready(0)
-        if source.is_spread(data):
-            return data.transformed(ready, projector)
-        with threads.for_work((data.n_samples or 2**31) * projector.size):
-            for block in ready.centred(data):
-                flat = block.reshape(len(block), -1)
-                if self.missing == "mask":
-                    parts.append(missing.encode(flat, projector, self.factors_, self.ridge_))
-                else:
-                    parts.append(flat @ projector)
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        data, masked = inputs.samples(self, X, reset=False), self.missing == "mask"
+        return apply.features(data, self._ready(0), self.factors_, self.ridge_, masked=masked)
 
     def inverse_transform(self, W: ArrayLike) -> Array:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
@@ -664,24 +348,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the variance of X about the model's mean that the features explain."""
         W = np.asarray(checks.plain_output(self, X))
-        data = self._source(X, reset=False)
-        H = kernels.khatri_rao(self.factors_)
-        HtH = kernels.gram(self.factors_)
-        residual = total = 0.0
-        at = 0
-        for block in self._ready(0).centred(data):
-            rows, flat = W[at : at + len(block)], block.reshape(len(block), -1)
-            norm = float(kernels.row_norms_squared(flat).sum())
-            if np.isnan(norm):
-                left, norm = missing.residual(flat, rows, self.factors_)
-            else:
-                left = kernels.residual_squared(norm, flat @ H, rows, HtH)
-                if kernels.cancelled(left, norm, flat.dtype):
-                    left = kernels.residual_direct(flat, rows, self.factors_)
-            residual += left
-            total += norm
-            at += len(block)
-        return 1.0 - residual / total if total > 0 else 0.0
+        data = inputs.samples(self, X, reset=False)
+        return apply.explained(data, self._ready(0), self.factors_, W)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""

@@ -7,6 +7,9 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from tensorcontrast import checks
+from tensorcontrast.decompose.runs import Fit
+
 
 class Interruptible(Protocol):
     """A fit that Ctrl-C may have cut short."""
@@ -49,3 +52,37 @@ def largest_beta(
         else:
             beta = float(np.sqrt(low * high))
     return low, best, False
+
+
+def largest_inside(
+    plain: Fit, trial: Callable[[float], Fit], error: Callable[[Fit], float], epsilon: float
+) -> Fit:
+    """Fit of the largest β with an error within 1 + ε of that of ``plain``, which has β = 0.
+
+    Checkpoints forget the trials that are not it. Where no β is small enough, ``plain`` is it,
+    and a warning tells. Equation E14.
+    """
+    limit = (1.0 + epsilon) * error(plain)
+    held: list[Fit] = []
+
+    def holds(fit: Fit) -> bool:
+        assert fit.keep is not None
+        if fit.keep.error is None:
+            fit.keep.error = error(fit)
+        inside = fit.keep.error <= limit
+        if inside:
+            held.append(fit)
+        for worse in held[:-1] if inside else [fit]:
+            worse.lose()
+        return inside
+
+    beta, kept, stopped = largest_beta(trial, holds)
+    kept = plain if kept is None else kept
+    kept.interrupted = stopped
+    if beta == 0.0 and not kept.interrupted:
+        checks.warn(
+            f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
+            f"{epsilon:.0%} of the fit without contrast; beta_=0 is used",
+        )
+    kept.learned = {"beta_": beta}
+    return kept

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorcontrast.decompose.als import Views
+    from tensorcontrast.decompose.runs import AnyViews
 
 IntArray = NDArray[np.intp]
 
@@ -75,3 +79,13 @@ class Neighbours:
         chosen = np.where(chosen < 0, other, chosen)
         use = (rng.random(n) < self.weight) & (chosen >= 0)
         return np.where(use, chosen, own)
+
+    def joined(self, views: AnyViews, rng: np.random.Generator) -> AnyViews:
+        """Return views in which some samples have the view of a neighbour."""
+
+        def changed(pair: Views) -> Views:
+            return pair.with_partners(self.partners(rng))
+
+        if callable(views):
+            return lambda: changed(views())
+        return changed(views)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -12,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast import checks
-from tensorcontrast.decompose import als, checkpoint, kernels, missing, tied
-from tensorcontrast.decompose._base import CPEstimator, Fit, Resume
+from tensorcontrast.decompose import als, descent, stream, tied
+from tensorcontrast.decompose._base import CPEstimator, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.epsilon import SMALLEST_BETA, largest_beta
+from tensorcontrast.decompose.epsilon import largest_inside
 from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
+from tensorcontrast.decompose.seeding import given_labels
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -320,24 +321,7 @@ class PLC(CPEstimator):
 
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
         self._neighbours(n_samples)  # a wrong sequence is told before any work
-        if self.graph != "true":
-            super()._labels_used(y, n_samples)
-            labels = None if y is None else np.asarray(y)
-            if labels is None or labels.dtype.kind not in "iuf" or not (labels == -1).any():
-                return None
-            known = checks.check_labels(y, n_samples)
-            return known if (known >= 0).any() else None
-        if y is None:
-            raise InvalidInputError(
-                "PLC(graph='true') makes its graph from labels: call fit(X, y), with -1 for "
-                "unknown, or use graph='pseudo'"
-            )
-        known = checks.check_labels(y, n_samples)
-        if not (known >= 0).any():
-            raise InvalidInputError(
-                "PLC(graph='true') got only unknown labels (-1): pass some, or graph='pseudo'"
-            )
-        return known
+        return given_labels(y, n_samples, needed=self.graph == "true")
 
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
@@ -384,92 +368,28 @@ class PLC(CPEstimator):
         )
 
     def _solve(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
+        self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
     ) -> Fit:
-        if self.solver == "tied":
-            return self._solve_tied(views, known, rng)
         first = views() if callable(views) else views
-        near = self._neighbours(first.n_samples)
-        if near is not None:
-            views = _with_neighbours(tied.held(views, None), near, rng)
-        plain = super()._solve(views, known, rng)
-        if self.beta != "auto" or plain.interrupted:
-            return plain
+        if self.solver == "tied":  # from a CPD of the data's own view
+            base = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
+            runs = replace(Runs.of(self), batch_size=None)
+            plain = runs.best(first.alone(), als.no_contrast, rng)
+            if plain.interrupted or plain.monitor.stopped:
+                return plain
+            if self.beta != "auto":
+                return descent.descend(runs, plain, views, self._tied(base, first.n_samples), rng)
+        else:
+            near = self._neighbours(first.n_samples)
+            if near is not None:
+                views = near.joined(tied.held(views, None), rng)
+            plain = super()._solve(views, known, rng)
+            if self.beta != "auto" or plain.interrupted:
+                return plain
         return self._largest_beta(plain, views, known, rng)
 
-    def _solve_tied(
-        self,
-        views: als.Views | Callable[[], als.Views],
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
-    ) -> Fit:
-        """Start from a CPD of the data's own view, then descend. Equation E19."""
-        first = views() if callable(views) else views
-        data = first.alone()
-        base = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
+    def _tied(self, base: als.Contrast, n_samples: int) -> tied.TiedContrast:
         assert isinstance(base, PLCContrast)
-        plain = self._best_run(data, als.no_contrast, rng, batch_size=None)
-        if plain.interrupted or plain.monitor.stopped:
-            return plain
-        if self.beta == "auto":
-            return self._largest_beta(plain, views, known, rng)
-        return self._descend(plain, views, base, rng)
-
-    def _descend(
-        self,
-        plain: Fit,
-        views: als.Views | Callable[[], als.Views],
-        base: PLCContrast,
-        rng: np.random.Generator,
-    ) -> Fit:
-        """Descend from the factors of a fit without contrast, which fill what is missing."""
-        views = missing.completed(views, plain.factors, self.alpha)
-        first = views() if callable(views) else views
-        rows = tied.sampled(first.n_samples, base.seed)
-        contrast = self._tied(base, first.n_samples).among(rows)
-        norms = np.ones(self.rank_)
-        factors = kernels.normal_form(plain.factors, norms)[0]
-        memory = als.Memory()
-        monitor = Monitor(
-            type(self).__name__,
-            max_iter=self.n_epochs,
-            tol=0.0,
-            callback=self.callback,
-            verbose=bool(self.verbose),
-        )
-        monitor.resume(plain.history)
-        keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
-        with monitor:
-            factors, interrupted = tied.train(
-                tied.held(views, rows),
-                factors,
-                contrast,
-                alpha=self.alpha,
-                monitor=monitor,
-                memory=memory,
-                rng=rng,
-                keep=keep,
-            )
-        if rows is not None:
-            memory.labels = None  # those of the sample; all samples go to the nearest centre
-        # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
-        # fit has settled is a question to the CPD: the descent ends with its schedule.
-        return Fit(
-            factors,
-            als.no_contrast,
-            memory,
-            monitor.history,
-            plain.converged,
-            interrupted,
-            plain.monitor,
-            learned={"beta_": base.beta},
-            keep=keep,
-        )
-
-    def _tied(self, base: PLCContrast, n_samples: int) -> tied.TiedContrast:
         return tied.TiedContrast(
             base,
             form=self.contrast,
@@ -481,11 +401,7 @@ class PLC(CPEstimator):
         )
 
     def _largest_beta(
-        self,
-        plain: Fit,
-        views: als.Views | Callable[[], als.Views],
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
+        self, plain: Fit, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
     ) -> Fit:
         """Largest β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
 
@@ -493,77 +409,21 @@ class PLC(CPEstimator):
         the contrast; every trial starts from the factors of the fit without.
         """
         fixed = views() if callable(views) else views
-        limit = (1.0 + self.epsilon) * self._final_features(plain, fixed)[1]
+        runs = replace(Runs.of(self), warm_up=0)
 
         def trial(beta: float) -> Fit:
-            base = self._plc_contrast(fixed.n_samples, known, int(rng.integers(2**31)), beta)
+            n, seed = fixed.n_samples, int(rng.integers(2**31))
+            base = self._plc_contrast(n, known, seed, beta)
             if self.solver == "tied":
-                return self._descend(plain, views, base, rng)
-            factors = [U.copy() for U in plain.factors]
-            return self._run(views, factors, base, rng, warm_up=0)
+                return descent.descend(runs, plain, views, self._tied(base, n), rng)
+            return runs.once(views, [U.copy() for U in plain.factors], base, rng)
 
-        held: list[Fit] = []
+        def error(fit: Fit) -> float:
+            return fit.final_features(fixed, self.alpha)[1]
 
-        def holds(fit: Fit) -> bool:
-            assert fit.keep is not None
-            if fit.keep.error is None:
-                fit.keep.error = self._final_features(fit, fixed)[1]
-            inside = fit.keep.error <= limit
-            if inside:
-                held.append(fit)
-            for worse in held[:-1] if inside else [fit]:
-                worse.lose()
-            return inside
+        return largest_inside(plain, trial, error, self.epsilon)
 
-        beta, kept, stopped = largest_beta(trial, holds)
-        kept = plain if kept is None else kept
-        kept.interrupted = stopped
-        if beta == 0.0 and not kept.interrupted:
-            checks.warn(
-                f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
-                f"{self.epsilon:.0%} of the fit without contrast; beta_=0 is used",
-            )
-        kept.learned = {"beta_": beta}
-        return kept
-
-    def _stream_step(
-        self,
-        views: als.Views,
-        factors: list[Array],
-        contrast: als.Contrast,
-        memory: als.Memory,
-        past: als.Statistics | None,
-        rng: np.random.Generator,
-    ) -> tuple[list[Array], als.Statistics, dict[str, float]]:
+    def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":
-            return super()._stream_step(views, factors, contrast, memory, past, rng)
-        assert isinstance(contrast, PLCContrast)
-        if past is None:  # nothing learned yet: a CPD of the first batch to start from
-            factors, _, _ = super()._stream_step(views, factors, als.no_contrast, memory, past, rng)
-            factors = kernels.normal_form(factors, np.ones(self.rank_))[0]
-        descent = self._tied(contrast, views.n_samples)
-        views = missing.completed_views(views, factors, self.alpha)
-        factors, terms = descent.epoch(
-            views,
-            factors,
-            tied.Adam(0.2 * self.learning_rate, total=2**31),  # a stream has no end to slow for
-            alpha=self.alpha,
-            memory=memory,
-            rng=rng,
-        )
-        features, _ = als.solve_features(views, factors, als.no_contrast, self.alpha, memory)
-        sums = als.Statistics.of(views, features)
-        return factors, sums if past is None else past.add(sums, self.forgetting), terms
-
-
-def _with_neighbours(
-    views: als.Views | Callable[[], als.Views], near: Neighbours, rng: np.random.Generator
-) -> als.Views | Callable[[], als.Views]:
-    """Give views in which some samples have the view of a neighbour."""
-
-    def changed(pair: als.Views) -> als.Views:
-        return pair.with_partners(near.partners(rng))
-
-    if callable(views):
-        return lambda: changed(views())
-    return changed(views)
+            return super()._stream_step(batch)
+        return descent.step(batch, self._tied(batch.contrast, batch.views.n_samples))

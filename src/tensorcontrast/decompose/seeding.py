@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
+from tensorcontrast import checks
 from tensorcontrast.decompose.graph import class_sums, cluster_space
+from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 IntArray = NDArray[np.intp]
@@ -24,6 +26,32 @@ SURE = 0.8
 #: Temperatures that cross-validation chooses from.
 TEMPERATURES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0])
 _FOLDS = 5
+
+
+def given_labels(y: Any, n_samples: int, *, needed: bool) -> IntArray | None:
+    """Labels y of ``fit`` that take part in the graph, −1 for unknown; None for none.
+
+    Where the graph is made of labels they are ``needed``. Otherwise labels without any −1 are for
+    somebody else, such as the classifier at the end of a pipeline.
+    """
+    if not needed:
+        checks.check_y_length(y, n_samples)
+        labels = None if y is None else np.asarray(y)
+        if labels is None or labels.dtype.kind not in "iuf" or not (labels == -1).any():
+            return None
+        known = checks.check_labels(y, n_samples)
+        return known if (known >= 0).any() else None
+    if y is None:
+        raise InvalidInputError(
+            "PLC(graph='true') makes its graph from labels: call fit(X, y), with -1 for "
+            "unknown, or use graph='pseudo'"
+        )
+    known = checks.check_labels(y, n_samples)
+    if not (known >= 0).any():
+        raise InvalidInputError(
+            "PLC(graph='true') got only unknown labels (-1): pass some, or graph='pseudo'"
+        )
+    return known
 
 
 def log_likelihoods(Z: Array, seeds: Array, classes: IntArray, n_classes: int) -> Array:

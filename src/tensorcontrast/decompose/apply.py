@@ -1,0 +1,55 @@
+"""A fitted model on samples, block by block: their features, and how much of them these explain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast import threads
+from tensorcontrast.decompose import kernels, missing, source
+from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.decompose.prepare import Preparation
+
+Array = NDArray[Any]
+
+
+def features(
+    data: source.Source, ready: Preparation, factors: list[Array], ridge: Array, *, masked: bool
+) -> Array:
+    """Features (n, r) of samples; ``masked`` solves over what was observed. Equation E12."""
+    H = kernels.khatri_rao(factors)
+    projector = H @ Encoder.from_factors(factors, ridge).K_inverse
+    parts = []
+    if source.is_spread(data):
+        return data.transformed(ready, projector)
+    with threads.for_work((data.n_samples or 2**31) * projector.size):
+        for block in ready.centred(data):
+            flat = block.reshape(len(block), -1)
+            if masked:
+                parts.append(missing.encode(flat, projector, factors, ridge))
+            else:
+                parts.append(flat @ projector)
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def explained(data: source.Source, ready: Preparation, factors: list[Array], W: Array) -> float:
+    """Share of the variance of samples about the model's mean that their features W explain."""
+    H = kernels.khatri_rao(factors)
+    HtH = kernels.gram(factors)
+    residual = total = 0.0
+    at = 0
+    for block in ready.centred(data):
+        rows, flat = W[at : at + len(block)], block.reshape(len(block), -1)
+        norm = float(kernels.row_norms_squared(flat).sum())
+        if np.isnan(norm):
+            left, norm = missing.residual(flat, rows, factors)
+        else:
+            left = kernels.residual_squared(norm, flat @ H, rows, HtH)
+            if kernels.cancelled(left, norm, flat.dtype):
+                left = kernels.residual_direct(flat, rows, factors)
+        residual += left
+        total += norm
+        at += len(block)
+    return 1.0 - residual / total if total > 0 else 0.0

@@ -1,0 +1,70 @@
+"""What a caller gives an estimator, as sources: samples and their second view, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tensorcontrast import checks
+from tensorcontrast.decompose import source
+from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.errors import InvalidInputError
+
+
+def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.Source:
+    """Return samples to fit or transform: checked, from memory or read block by block.
+
+    As scikit-learn's ``validate_data`` does, ``reset`` tells the model what its samples are.
+    """
+    wanted = None if model.dtype is None else np.dtype(model.dtype)
+    found = source.lazy(X, wanted if reset else model.center_.dtype)
+    nan = model.missing == "mask"
+    if found is not None:
+        source.with_nan(found, nan)
+    here = found is None or not source.is_spread(found)
+    whole = reset and model.compress is None and found is not None and found.n_samples
+    if found is None or (here and whole):
+        # Without compression all samples are in memory anyway.
+        array = X if found is None else np.concatenate(list(found.blocks()))
+        checked = checks.check_tensor(model, array, reset=reset, min_samples=min_samples)
+        return source.with_nan(source.ArraySource(checked), nan)
+    if nan and not here:
+        raise InvalidInputError(
+            "missing='mask' needs the samples in this process; a Dask array must be complete: "
+            "pass missing='error' and fill the gaps, or X.compute()"
+        )
+    if reset:
+        model.n_features_in_ = found.dims[0]
+        model.__dict__.pop("feature_names_in_", None)
+    elif tuple(found.dims) != tuple(model.dims_):
+        checks.check_dims(model, (0, *found.dims))
+    return found
+
+
+def second_view(
+    model: Any, data: source.Source, ready: Preparation, view: Any, rng: np.random.Generator
+) -> source.Source | Callable[[], source.Source] | None:
+    """Return where the augmented view comes from; a callable if it is drawn anew each time."""
+
+    def given(other: Any) -> source.Source:
+        if source.is_spread(data):
+            return data.matched(other)
+        nan = model.missing == "mask"
+        stored = source.lazy(other, data.dtype, "view") if not callable(other) else None
+        if stored is not None and tuple(stored.dims) == tuple(data.dims):
+            return source.with_nan(stored, nan)
+        shape = (data.n_samples, *data.dims)
+        checked = checks.check_view(other, shape, data.dtype, nan=nan)
+        return source.with_nan(source.ArraySource(checked, "view"), nan)
+
+    if callable(view):
+        return lambda: given(checks.drawn_view(view, rng))
+    if view is not None:
+        return given(view)
+    if not model._needs_view:
+        return None
+    if model.fresh_views:
+        return lambda: ready.augmented(data, model.augment, rng)
+    return ready.augmented(data, model.augment, rng)
