@@ -222,7 +222,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
             views = drawn() if callable(drawn) else drawn
             contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
-            past, memory = None, als.Memory()
+            past: als.Statistics | None = None
+            memory = als.Memory()
             if begun:
                 factors = [U.copy() for U in self.factors_]
                 past = stream.past_sums(self, factors)
