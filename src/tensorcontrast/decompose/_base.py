@@ -255,12 +255,12 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _finish(self, fit: Fit, views: als.Views) -> NormalForm:
         """Set the learned attributes, in normal form."""
-        features, self.reconstruction_error_ = fit.final_features(views, self.alpha)
+        features, error = fit.final_features(views, self.alpha)
         form = NormalForm.of(fit, features, self._bases, self.alpha)
         self.factors_, self.features_, self.view_features_ = form.factors, form.W, form.V
-        self.weights_, self.feature_gram_, self.ridge_ = form.weights, form.gram, form.ridge
-        self.centers_ = form.centers
+        self.weights_, self.feature_gram_ = form.weights, form.gram
         self.degeneracy_, *self._opposed = degeneracy.most_opposed(form.factors, form.gram)
+        self.centers_, self.ridge_, self.reconstruction_error_ = form.centers, form.ridge, error
         if self.sample_weight_ is not None:  # what was fitted are samples held down by weights
             own = np.sqrt(self.sample_weight_).astype(form.W.dtype)[:, None]
             self.features_ = self.features_ / own
