@@ -178,6 +178,13 @@ def unit_length(model: Any, W: np.ndarray) -> np.ndarray:
     return Z / np.linalg.norm(Z, axis=1, keepdims=True)
 
 
+def half_whitened(model: Any, W: np.ndarray) -> np.ndarray:
+    """Standardised features, times the fourth root of the inverse of their correlations."""
+    mean, sd = model.features_.mean(axis=0), model.features_.std(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(((model.features_ - mean) / sd).T))
+    return ((W - mean) / sd) @ (vectors * np.maximum(values, 1e-9) ** -0.25) @ vectors.T
+
+
 MEAN = {"mean_row": True, "polarity": False}
 POLARITY = {"mean_row": "auto", "polarity": True}
 VARIANTS: dict[str, Variant] = {
@@ -228,6 +235,11 @@ VARIANTS: dict[str, Variant] = {
     "mean row, β 1, 60 labels in the graph": Variant(tensor=MEAN, plc={"beta": 1.0}, labels=True),
     "polarity, cpd": Variant(tensor=POLARITY, cpd=True),
     "polarity": Variant(tensor=POLARITY),
+    "default": Variant(tensor={}),
+    "default, unit length": Variant(tensor={}, after=unit_length),
+    "default, cpd": Variant(tensor={}, cpd=True),
+    "default, cpd, unit length": Variant(tensor={}, cpd=True, after=unit_length),
+    "default, half whitened": Variant(tensor={}, after=half_whitened),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }
 
