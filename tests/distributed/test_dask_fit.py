@@ -309,8 +309,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     plain = blocks.computed
 
-    def counted(tasks: Any) -> list[Any]:
-        out = plain(tasks)
+    def counted(tasks: Any, **more: Any) -> list[Any]:
+        out = plain(tasks, **more)
         seen.append(sum(a.nbytes for a in _arrays(out)))
         return out
 

@@ -73,10 +73,14 @@ def persisted(tasks: Sequence[Task]) -> list[Task]:
         return list(package("dask").persist(*tasks))
 
 
-def computed(tasks: Sequence[Task]) -> list[Any]:
-    """Run the tasks and bring their results here."""
+def computed(tasks: Sequence[Task], *, large: bool = False) -> list[Any]:
+    """Run the tasks and bring their results here.
+
+    What is ``large`` comes from the workers themselves and not by way of the scheduler, which
+    steps in where a worker cannot be reached.
+    """
     with cluster_errors():
-        return list(package("dask").compute(*tasks))
+        return list(package("dask").compute(*tasks, **({"direct": True} if large else {})))
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class BlockViews:
             (block, rows) for block, rows in zip(self.blocks, wanted, strict=True) if len(rows)
         ]
         take = work.Take(self.paired)
-        parts = on.computed(on.each(take, *zip(*taken, strict=True)))
+        parts = on.computed(on.each(take, *zip(*taken, strict=True)), large=True)
         share = len(index) / self.n_samples
         X = np.concatenate([x for x, _ in parts])
         V = np.concatenate([v for _, v in parts]) if self.paired else None
