@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from benchmarks import decompose, memory, scale, signals
+from benchmarks import decompose, memory, peers, scale, signals
 from benchmarks.common import show, write
 
 SUITES = {
@@ -13,7 +13,7 @@ SUITES = {
     "signals": ("Signals to tensors", signals.rows),
     "tensorly": ("Fits against TensorLy", scale.tensorly_rows),
     "compression": ("Compression", partial(scale.rows, scale.compression)),
-    "peers": ("Peers", partial(scale.rows, scale.peers)),
+    "peers": ("Peers", partial(scale.rows, peers.peers)),
     "scale": ("Growth", partial(scale.rows, scale.growth)),
     "memory": ("Peak memory", memory.rows),
 }
