@@ -7,7 +7,7 @@ import pytest
 
 from tensorcontrast import CPD, PLC, threads
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import als, kernels, sketch
+from tensorcontrast.decompose import als, compress, kernels, sketch
 
 
 @pytest.fixture
@@ -155,3 +155,17 @@ def test_what_pays() -> None:
     assert not sketch.pays(500, 2754, 32)  # samples are few enough as they are
     assert not sketch.pays(7352, 100, 32)  # no more numbers a sample than rows
     assert not sketch.pays(7352, 200, 32)  # all iterations take a moment
+
+
+@pytest.mark.usefixtures("eager")
+def test_cores_that_hold_too_little_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = data(600)
+    whole = CPD(4, max_iter=40, tol=0, random_state=0, compress=None).fit(X)
+    monkeypatch.setattr(compress, "CORE_PER_RANK", 0.5)  # two numbers for all of a sample
+    asked = []
+    told = sketch.misled
+    monkeypatch.setattr(sketch, "misled", lambda *a: asked.append(told(*a)) or asked[-1])
+    fitted = CPD(4, max_iter=40, tol=0, random_state=0).fit(X)
+    assert asked == [True]
+    assert len(fitted.history_["objective"]) == 40
+    assert fitted.reconstruction_error_ < 1.002 * whole.reconstruction_error_

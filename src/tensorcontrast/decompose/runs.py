@@ -55,6 +55,11 @@ class Fit:
             self.keep.lose()
 
     @property
+    def goes_on(self) -> bool:
+        """Whether nobody has asked for an end."""
+        return not (self.interrupted or self.monitor.stopped)
+
+    @property
     def objective(self) -> float:
         """Last value of E8."""
         return self.history["objective"][-1]
@@ -164,34 +169,51 @@ class Runs:
         if brief is None:
             return self.once(views, factors, contrast, rng)
         left = self.max_iter - sketch.FINISH
-        stages: list[tuple[Any, list[Array] | None, int, float]] = []
         small = sketch.cores(brief, self.core_dims, self.rank)
-        if small is not None and left > 2 * sketch.ROW_SWEEPS:
-            stages.append((*small, left - sketch.ROW_SWEEPS, self.tol))
-            left = sketch.ROW_SWEEPS
-        stages.append((brief, None, left, 0.0 if stages else self.tol))
-        stages.append((views, None, sketch.FINISH, 0.0))
-        first: Fit | None = None
         fit: Fit | None = None
-        for rows, bases, count, tol in stages:
-            fit = replace(self, max_iter=count, tol=tol).once(
-                rows,
-                compress.compress_factors(factors, bases),
-                contrast,
-                rng,
-                after=None if fit is None else fit.history,
+        if small is not None and left > 2 * sketch.ROW_SWEEPS:
+            first = self._stage(*small, left - sketch.ROW_SWEEPS, self.tol, factors, contrast, rng)
+            fit = first
+            if first.goes_on:
+                args = (brief, None, sketch.ROW_SWEEPS, 0.0, first.factors, contrast, rng, first)
+                fit = self._stage(*args)
+                done = len(first.history["objective"])
+                if fit.goes_on and sketch.misled(fit.history["objective"], done):
+                    fit = None  # cores were too small to tell: begin anew, on the rows
+        if fit is None:
+            first = fit = self._stage(brief, None, left, self.tol, factors, contrast, rng)
+        if fit.goes_on:
+            fit = self._stage(
+                views, None, sketch.FINISH, 0.0, fit.factors, contrast, rng, after=fit
             )
-            factors = fit.factors = compress.expand_factors(fit.factors, bases)
-            first = first or fit
-            if fit.interrupted or fit.monitor.stopped:
-                break
-        assert fit is not None and first is not None
-        if rows is not views:
+        else:
             fit.memory = als.Memory()  # its rows are not the samples
         # Whether the fit has settled is a question to the stage that had a tolerance.
         fit.converged = first.converged
         if not fit.monitor.stopped:
             first.monitor.history, fit.monitor = fit.history, first.monitor
+        return fit
+
+    def _stage(
+        self,
+        rows: AnyViews,
+        bases: list[Array] | None,
+        count: int,
+        tol: float,
+        factors: list[Array],
+        contrast: als.Contrast,
+        rng: np.random.Generator,
+        after: Fit | None = None,
+    ) -> Fit:
+        """Iterate over these rows, or cores of the ``bases``; factors are those of the data."""
+        fit = replace(self, max_iter=count, tol=tol).once(
+            rows,
+            compress.compress_factors(factors, bases),
+            contrast,
+            rng,
+            after=None if after is None else after.history,
+        )
+        fit.factors = compress.expand_factors(fit.factors, bases)
         return fit
 
     def once(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ Array = NDArray[Any]
 CHUNK_VALUES = 2**24
 #: Values that are worked on at a time, so that they stay in the processor's cache.
 TILE_VALUES = 2**17
+#: Columns of a tile at most, where rows are long.
+TILE_COLUMNS = 2**13
 #: Samples at the beginning that say what sums of the first pass are taken about.
 HEAD = 256
-
-T = TypeVar("T")
 
 
 def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
@@ -46,26 +46,43 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
     flat, mean = X.reshape(out.shape), center.reshape(-1)
     factor = center.dtype.type(1.0) / center.dtype.type(scale)
 
-    def work(at: slice) -> float:
-        np.subtract(flat[at], mean, out=out[at])
-        if scale != 1.0:
-            out[at] *= factor
-        return float(kernels.row_norms_squared(out[at]).sum())
+    step = max(4, TILE_VALUES // max(center.size, 1))
 
-    return out, sum(part for parts in _over_tiles(work, *out.shape) for part in parts)
+    def work(rows: slice) -> list[float]:
+        norms = []
+        for start in range(rows.start, rows.stop, step):  # what fits into the processor's cache
+            tile = out[start : min(start + step, rows.stop)]
+            np.subtract(flat[start : start + len(tile)], mean, out=tile)
+            if scale != 1.0:
+                tile *= factor
+            norms.append(float(kernels.row_norms_squared(tile).sum()))
+        return norms
+
+    return out, sum(n for norms in threads.mapped(work, _groups(*out.shape, step)) for n in norms)
 
 
 def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, float]:
     """Σ(x − shift) over the samples (zeros without ``center``), and Σ‖x − shift‖², in float64."""
     flat, point = X.reshape(len(X), -1), shift.reshape(-1)
     total, squares = np.zeros(flat.shape[1]), 0.0
+    width = min(flat.shape[1], TILE_COLUMNS)
+    step = max(1, TILE_VALUES // width)
+    ones = np.ones(step)
 
     def work(at: slice) -> tuple[Array | None, float]:
-        rest = (flat[at] - point).astype(np.float64, copy=False)
-        return rest.sum(axis=0) if center else None, float(np.vdot(rest, rest))
+        sums, more = np.zeros(flat.shape[1]) if center else None, 0.0
+        for left in range(0, flat.shape[1], width):
+            columns = slice(left, left + width)
+            for row in range(at.start, at.stop, step):
+                rows = slice(row, min(row + step, at.stop))
+                rest = (flat[rows, columns] - point[columns]).astype(np.float64, copy=False)
+                more += float(np.vdot(rest, rest))
+                if sums is not None:
+                    sums[columns] += ones[: len(rest)] @ rest
+        return sums, more
 
-    for parts in _over_tiles(work, *flat.shape):
-        for part, more in parts:
+    with threads.single("blas"):
+        for part, more in threads.mapped(work, _groups(*flat.shape, step)):
             if part is not None:
                 total += part
             squares += more
@@ -91,19 +108,10 @@ def from_sums(total: Array, squares: float, n: int, shift: Array) -> tuple[Array
     return exact, float(np.sqrt(max(squared, 0.0)))
 
 
-def _over_tiles(work: Callable[[slice], T], n: int, size: int) -> Iterator[list[T]]:
-    """Do some work on all rows of an array (n, i), a tile after another, in threads.
-
-    Tiles stay in the processor's cache. What they give comes in order, some at a time.
-    """
-    step = max(4, TILE_VALUES // max(size, 1))
-    group = max(1, CHUNK_VALUES // (4 * step * max(size, 1))) * step
-
-    def several(start: int) -> list[T]:
-        last = min(start + group, n)
-        return [work(slice(a, min(a + step, last))) for a in range(start, last, step)]
-
-    return threads.mapped(several, range(0, n, group))
+def _groups(n: int, size: int, step: int) -> list[slice]:
+    """Rows of an array (n, i) that a thread works on at a time: multiples of ``step``."""
+    rows = max(1, CHUNK_VALUES // (4 * step * max(size, 1))) * step
+    return [slice(a, min(a + rows, n)) for a in range(0, n, rows)]
 
 
 def learn(X: Array, *, center: bool) -> tuple[Array, float]:

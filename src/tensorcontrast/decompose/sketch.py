@@ -6,6 +6,7 @@ Without a contrast, factors see the data through XᵀX alone: a sweep (E10) over
 the samples; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
 Iterations on k rows cost little. They begin on cores of these rows (:mod:`.compress`), where they
 cost next to nothing, go on on the rows themselves, and a few sweeps over all samples end the fit.
+Cores that turn out to be too small are left: the iterations then begin anew, on the rows.
 
 Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
 """
@@ -34,6 +35,9 @@ LEAST_GAIN = 8
 LEAST_VALUES = 2**22
 #: Sweeps over the rows of the sketch itself, after those over their cores.
 ROW_SWEEPS = 8
+#: Share of the objective that the first sweep over the rows may take off what their cores had come
+#: to. Where it takes more, the cores did not hold what the rows do.
+MISLED = 0.05
 #: Sweeps over all samples that end a fit on a sketch.
 FINISH = 2
 
@@ -102,3 +106,8 @@ def cores(brief: Views, dims: tuple[int, ...], rank: int) -> tuple[Views, list[A
         return None
     bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
     return Rows(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases
+
+
+def misled(objective: list[float], n_cores: int) -> bool:
+    """Whether the cores of the first ``n_cores`` iterations have led astray, by what came next."""
+    return objective[n_cores] < (1 - MISLED) * objective[n_cores - 1]

@@ -272,8 +272,7 @@ def with_nan(source: Any, allowed: bool) -> Any:
 def checked_block(block: Array, source: Source, start: int) -> Array:
     """Return the block in the source's dtype; raise where it holds what cannot be fitted."""
     block = np.ascontiguousarray(block, dtype=source.dtype)
-    checks.check_finite(block, source.name, first=start, nan=allows_nan(source))
-    checks.check_range(block, source.name)
+    checks.check_values(block, source.name, first=start, nan=allows_nan(source))
     return block
 
 
