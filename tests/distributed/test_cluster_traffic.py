@@ -1,6 +1,8 @@
 """Which bytes travel between workers."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -8,10 +10,13 @@ import pytest
 
 from tensorcontrast import PLC
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose import scaling
+from tensorcontrast.decompose.prepare import prepare
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+DaskSource = pytest.importorskip("tensorcontrast.distributed.source").DaskSource
 
 N, DIMS = 2100, (6, 10, 8)
 
@@ -20,17 +25,40 @@ def sent(dask_worker: Any) -> int:
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
+@contextmanager
+def two_workers() -> Iterator[Any]:
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        ) as cluster,
+        distributed.Client(cluster, timeout=60) as client,
+    ):
+        yield client
+
+
+def test_workers_have_equal_shares_of_what_is_read() -> None:
+    X = make_cp_tensor(n_samples=8 * 512, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
+    with two_workers() as client:
+        blocks = da.from_array(X, chunks=(512, *DIMS))
+        kept = blocks.persist(workers=[min(client.nthreads())])
+        distributed.wait(kept)
+        for data in (blocks, kept):
+            source = DaskSource(data)
+            views = source.views(prepare(source, None, 4, center=True, scale=True), None)
+            if data is blocks:
+                assert [len(places) for places in views.groups.places] == [4, 4]
+            assert source._kept is None
+            held = np.concatenate([part.X for part in dask.compute(*views.blocks)])
+            mean, size = scaling.learn(X, center=True)
+            np.testing.assert_array_equal(held, scaling.normalised(X, mean, size))
+
+
 def test_parts_stay_with_their_workers() -> None:
     """Where the scheduler takes no task from the worker that it was given to."""
     X = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
     moved = []
-    with (
-        dask.config.set({"distributed.scheduler.work-stealing": False}),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
-        ) as cluster,
-        distributed.Client(cluster, timeout=60) as client,
-    ):
+    with two_workers() as client:
         for repeats in (1, 2):
             marks: dict[int, int] = {}
 

@@ -92,7 +92,7 @@ class Preparation:
 
     def centred_block(self, raw: Array) -> Array:
         """Return one block, centred and scaled, in memory of its own."""
-        factor = self.center.dtype.type(1.0 / self.scale)
+        factor = self.center.dtype.type(1.0) / self.center.dtype.type(self.scale)
         block = raw - self.center
         if factor != 1.0:
             block *= factor
@@ -243,6 +243,7 @@ def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
     """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
     n = _check_count(source)
+    source.keep()
     shift = np.zeros(source.dims, dtype=source.dtype)
     if center:
         shift = scaling.rough_mean(source.head(scaling.HEAD), center=True)

@@ -181,6 +181,10 @@ class SpreadSource(Source, Protocol):
         """Return the first samples, at most so many."""
         ...
 
+    def keep(self) -> None:
+        """Read the blocks once for all that comes before :meth:`views`."""
+        ...
+
     def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
         """Sum over blocks, in float64, of the numbers and arrays that a function makes of each."""
         ...

@@ -75,6 +75,7 @@ class DaskSource:
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
         X = X.rechunk({0: aligned(X.chunks[0], samples_a_block(X.shape[1:]))})
         self.X, self.name = X, name
+        self._kept: list[on.Task] | None = None
         self.reader = Reader(
             tuple(int(d) for d in X.shape[1:]),
             dtype or working_dtype(X.dtype, name),
@@ -118,6 +119,8 @@ class DaskSource:
 
     def raw(self) -> list[on.Task]:
         """Tasks that give the raw blocks; empty ones are left out."""
+        if self._kept is not None:
+            return self._kept
         tasks = self.X.to_delayed().ravel().tolist()
         return [task for task, size in zip(tasks, self.X.chunks[0], strict=True) if size]
 
@@ -128,9 +131,29 @@ class DaskSource:
 
     # ------------------------------------------------------------ what stays where the blocks are
 
+    def keep(self) -> None:
+        """Keep blocks where they are read until :meth:`views` has made its own of them.
+
+        For data that is fitted as it is: it has to fit into the workers' memory anyway.
+        """
+        self._kept = self._persisted(self.raw())
+
+    def _persisted(self, tasks: list[on.Task]) -> list[on.Task]:
+        """Run a task a block, as many samples on each worker; what is somewhere already stays."""
+        if on.somewhere(self.X):
+            return on.persisted(tasks)
+        return on.persisted_evenly(tasks, self.sizes)
+
     def head(self, most: int) -> Array:
         """Return the first samples, at most so many."""
-        return self.reader(on.computed([self.X[:most]])[0], 0)
+        if self._kept is None:
+            return self.reader(on.computed([self.X[:most]])[0], 0)
+        count = sum(start < most for start in self.starts)
+        wanted = [
+            min(size, most - start) for size, start in zip(self.sizes, self.starts, strict=True)
+        ]
+        parts = on.computed(on.each(_first, self._kept[:count], wanted[:count]))
+        return self.reader(np.concatenate(parts), 0)
 
     def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
         """Sum over blocks of what the function gives for each: numbers and arrays, in float64."""
@@ -140,7 +163,7 @@ class DaskSource:
     def mapped(self, change: Change) -> DaskSource:
         """Return the view that the function makes of each block."""
         out = object.__new__(DaskSource)
-        out.X, out.name = self.X, "view"
+        out.X, out.name, out._kept = self.X, "view", self._kept
         out.reader = replace(self.reader, name="view", change=change)
         return out
 
@@ -168,15 +191,18 @@ class DaskSource:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
             with_view = WithView(ready, second.reader)
             made = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
-            made = on.persisted(made)
+            made = on.persisted(made) if groups else self._persisted(made)
+            self._kept = None  # what was kept goes as soon as its rows are made
             return BlockViews.of(made, self.sizes, ready, paired=True, groups=groups)
 
         plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
-        if view is None:
-            return BlockViews.of(on.persisted(plain), self.sizes, ready, paired=False)
-        if not callable(view):
+        if view is not None and not callable(view):
             return pair(plain, view)
-        rows = on.persisted(plain)
+        rows = self._persisted(plain)
+        self._kept = None
+        del plain
+        if view is None:
+            return BlockViews.of(rows, self.sizes, ready, paired=False)
         groups = on.by_worker(rows)  # one way to part the samples for all views that are drawn
         return lambda: pair(rows, view(), groups)
 
@@ -217,6 +243,10 @@ class _Encode:
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
         block = self.ready.centred_block(self.reader(raw, start))
         return np.asarray(block.reshape(len(block), -1) @ self.projector)
+
+
+def _first(block: Array, count: int) -> Array:
+    return np.asarray(block[:count])
 
 
 def _array(source: Any) -> Any:

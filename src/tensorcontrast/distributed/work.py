@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als, compress, kernels, sketch
+from tensorcontrast.decompose import als, compress, kernels, scaling, sketch
 from tensorcontrast.decompose.encoder import rows_times
 from tensorcontrast.decompose.parts import add
 from tensorcontrast.decompose.prepare import Preparation
@@ -45,10 +45,10 @@ class WithView:
 
 
 def _rows(ready: Preparation, block: Array) -> tuple[Array, float]:
-    centred = ready.centred_block(block)
-    flat = centred.reshape(len(centred), -1)
-    norm = float(kernels.row_norms_squared(flat).sum())
-    return (flat if ready.bases is None else compress.project(centred, ready.bases)), norm
+    rows, norm = scaling.normalised_rows(block, ready.center, ready.scale)
+    if ready.bases is not None:
+        rows = compress.project(rows.reshape(block.shape), ready.bases)
+    return rows, norm
 
 
 def norms(block: als.Views) -> list[float]:
