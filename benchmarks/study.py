@@ -239,6 +239,9 @@ VARIANTS: dict[str, Variant] = {
     "default, unit length": Variant(tensor={}, after=unit_length),
     "default, cpd": Variant(tensor={}, cpd=True),
     "default, cpd, unit length": Variant(tensor={}, cpd=True, after=unit_length),
+    "default, unit length, τ 0.1": Variant(tensor={}, after=unit_length, plc={"temperature": 0.1}),
+    "default, unit length, τ 0.5": Variant(tensor={}, after=unit_length, plc={"temperature": 0.5}),
+    "default, unit length, mean row twice": Variant(tensors=heavy_mean, after=unit_length),
     "default, half whitened": Variant(tensor={}, after=half_whitened),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

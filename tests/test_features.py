@@ -53,7 +53,49 @@ def test_equals_its_parts_by_hand(rec):
     seed = int(checks.generator(7).integers(2**31))
     V = spectrogram.transform(view_of(rec.X, np.random.default_rng([seed, 0])))
     by_hand = small(random_state=3).fit(X, view=V)
-    np.testing.assert_array_equal(model.transform(rec.X), by_hand.transform(X))
+    W = by_hand.transform(X)
+    Z = (W - by_hand.features_.mean(axis=0)) / by_hand.features_.std(axis=0)
+    Z *= np.sqrt(6) / np.linalg.norm(Z, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.transform(rec.X), Z, rtol=0, atol=1e-5)
+    plain = clone(model).set_params(unit_length=False).fit(rec.X)
+    np.testing.assert_array_equal(plain.transform(rec.X), W)
+
+
+@pytest.mark.parametrize("decompose", [small(), small(CPD), small(ATD), small(solver="als")])
+def test_unit_length_is_for_the_tied_plc_unless_asked_for(rec, decompose):
+    auto = ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0).fit(rec.X)
+    always = clone(auto).set_params(unit_length=True).fit(rec.X)
+    sizes = (always.transform(rec.X[:30]) ** 2).mean(axis=1)
+    np.testing.assert_allclose(sizes, 1, rtol=1e-5)
+    tied = isinstance(decompose, PLC) and decompose.solver == "tied"
+    same = np.array_equal(auto.transform(rec.X), always.transform(rec.X))
+    assert same == tied == (auto.feature_mean_ is not None)
+
+
+def test_a_window_at_the_mean_has_no_direction():
+    from tensorcontrast import _unit_length
+
+    W = np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 1.0], [2.0, 2.0, 3.0]], dtype=np.float32)
+    made = _unit_length.scaled(W, *_unit_length.moments(W))
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made[2], 0)
+    np.testing.assert_allclose((made[:2] ** 2).mean(axis=1), 1, rtol=1e-6)
+
+
+def test_a_model_from_before_unit_length_gives_what_it_gave(rec, tmp_path):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+    plain = model.decompose_.transform(model.tensorize_.transform(rec.X))
+    del model.feature_mean_, model.feature_deviation_
+    model.save(tmp_path / "old.tcm")
+    np.testing.assert_array_equal(load_model(tmp_path / "old.tcm").transform(rec.X), plain)
+
+
+def test_moments_that_do_not_fit_the_model_are_damage(rec, tmp_path):
+    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+    model.feature_mean_ = np.zeros(5, dtype=np.float32)
+    model.save(tmp_path / "forged.tcm")
+    with pytest.raises(TensorContrastError, match="feature_mean_ of shape"):
+        load_model(tmp_path / "forged.tcm")
 
 
 def test_recordings_carry_rate_and_channels(rec):

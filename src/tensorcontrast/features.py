@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast import _unit_length, checks, threads
 from tensorcontrast import augment as augmentations
-from tensorcontrast import checks, threads
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC
 from tensorcontrast.decompose._base import CPEstimator
@@ -51,6 +51,11 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Default: ``PLC()``.
     fresh_views : bool, default=False
         Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
+    unit_length : bool or "auto", default="auto"
+        Standardise the features by those of the fitted windows, and scale each window's to a root
+        mean square of one: which features stand out in a window, not how loud it is. This is how
+        the contrast compares windows, and better for a linear classifier; "auto" does it for
+        ``PLC()`` and leaves what CPD, ATD and the literal PLC give as it is.
     missing : {"error", "mask"}, default="error"
         With "mask", NaN in signals are samples that were not observed (dropped electrodes, gaps):
         frames that hold one are left out, in ``fit`` and in ``transform``.
@@ -67,6 +72,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     factors_ : list of arrays
         What was learned: weights of channels, of frequencies and of time, one column a feature.
     channels_ : tuple of str
+    feature_mean_, feature_deviation_ : (rank,) arrays
+        Of the fitted windows' features, where ``unit_length`` asks for them.
     labels_ : (n,) int array
         Pseudo class of each fitted window.
 
@@ -91,6 +98,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
+        "unit_length": ["boolean", StrOptions({"auto"})],
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -105,6 +113,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
         fresh_views: bool = False,
+        unit_length: bool | str = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -115,6 +124,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.augment = augment
         self.decompose = decompose
         self.fresh_views = fresh_views
+        self.unit_length = unit_length
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -184,7 +194,28 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels
         self.fs_ = fs
+        self.feature_mean_ = self.feature_deviation_ = None
+        if self._wants_unit_length(decompose):
+            self.feature_mean_, self.feature_deviation_ = _unit_length.moments(decompose.features_)
         return self
+
+    def _wants_unit_length(self, decompose: Any) -> bool:
+        if self.unit_length == "auto":
+            return isinstance(decompose, PLC) and decompose.solver == "tied"
+        if self.unit_length and not hasattr(decompose, "features_"):
+            raise InvalidInputError(
+                f"unit_length=True: {type(decompose).__name__} does not keep the features of what "
+                "it was fitted on; use CPD, ATD or PLC"
+            )
+        return bool(self.unit_length)
+
+    def _scaled(self, W: Any) -> Any:
+        # Models that were saved before there was unit_length have no mean.
+        mean: Array | None = getattr(self, "feature_mean_", None)
+        deviation: Array | None = getattr(self, "feature_deviation_", None)
+        if mean is None or deviation is None:
+            return W
+        return _unit_length.scaled(W, mean, deviation)
 
     def transform(self, X: Any) -> Array:
         """Features (n, rank) of signals with the channels and length that were fitted."""
@@ -201,7 +232,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
         if is_dask(signals):
-            return cast(Array, self.decompose_.transform(_tensors(signals, self.tensorize_)))
+            made = self.decompose_.transform(_tensors(signals, self.tensorize_))
+            return cast(Array, self._scaled(made))
         tensorize, decompose = self.tensorize_, self.decompose_
         if self.missing == "mask" and tensorize.get_params().get("missing") == "error":
             # A model that was fitted on whole signals takes others where it is told to.
@@ -209,7 +241,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             decompose = copy(decompose).set_params(missing="mask")
         with threads.jobs(self.n_jobs):
             parts = [
-                checks.plain_output(decompose, block)
+                self._scaled(checks.plain_output(decompose, block))
                 for block in SpectrogramSource(signals, tensorize).blocks()
             ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -266,6 +298,15 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"spectrograms of shape {self.tensorize_.output_shape_} do not fit a decomposition "
                 f"of {tuple(self.decompose_.dims_)}"
             )
+        for name in ("feature_mean_", "feature_deviation_"):
+            learned = getattr(self, name, None)
+            if learned is not None and (
+                np.shape(learned) != (self._n_features_out,) or not np.isfinite(learned).all()
+            ):
+                raise InvalidInputError(
+                    f"{name} of shape {np.shape(learned)} does not fit {self._n_features_out} "
+                    "features"
+                )
 
     @property
     def _n_features_out(self) -> int:

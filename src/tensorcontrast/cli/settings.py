@@ -61,6 +61,7 @@ class FitSettings(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
     fresh_views: bool = False
+    unit_length: bool | Literal["auto"] = "auto"
     missing: Literal["error", "mask"] | None = None
     robust: Literal["huber"] | None = None
     checkpoint: str | None = None
@@ -115,6 +116,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         augment=view,
         decompose=_decomposition(settings),
         fresh_views=settings.fresh_views,
+        unit_length=settings.unit_length,
         missing=settings.missing or "error",
         random_state=settings.seed,
     )
