@@ -41,14 +41,14 @@ BLOCK = 5_120
 PLANNED, FLEET = 10**7, 50
 
 
-def stored(n: int, folder: Path) -> Path:
+def stored(n: int, folder: Path, block: int = BLOCK) -> Path:
     """Random rank-32 tensors (n, 9, 33, 9) in a Zarr array, written block by block."""
     path = folder / f"{n}.zarr"
     array = zarr.create_array(
-        str(path), shape=(n, *DIMS), chunks=(BLOCK, *DIMS), dtype="float32", compressors=None
+        str(path), shape=(n, *DIMS), chunks=(block, *DIMS), dtype="float32", compressors=None
     )
-    for start in range(0, n, BLOCK):
-        size = min(BLOCK, n - start)
+    for start in range(0, n, block):
+        size = min(block, n - start)
         array[start : start + size] = tensor(size, DIMS, seed=start).reshape(size, *DIMS)
     return path
 
@@ -313,14 +313,17 @@ PARTS = {"time": "Dask workers: time", "traffic": "Dask workers: bytes moved"}
 
 def rows(part: str, quick: bool = False) -> list[Row]:
     """Measure "time" or "traffic"."""
-    sizes = (5_000, 10_000) if quick else (10_000, 40_000)
+    # Traffic: at least a block for each of four workers, so that none is idle.
+    sizes = [4_096] if quick else [40_000]
+    if part == "traffic":
+        sizes = [4_096, 8_192] if quick else [20_000, 80_000]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for n in sizes:
-            stored(n, folder)
+            stored(n, folder, BLOCK if not quick else 1_024)
         if part == "time":
-            return overhead(sizes[1], folder, 1 if quick else 3)
-        return traffic(sizes, folder)
+            return overhead(sizes[0], folder, 1 if quick else 3)
+        return traffic((sizes[0], sizes[1]), folder)
 
 
 def main(words: list[str]) -> int:

@@ -17,6 +17,7 @@ from tensorcontrast.decompose import als, descent, stream, tied
 from tensorcontrast.decompose._base import CPEstimator, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import largest_inside
+from tensorcontrast.decompose.levels import levels
 from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
@@ -51,9 +52,10 @@ class PLC(CPEstimator):
         the paper's Algorithm 1, in which the features are free (E11); see :meth:`paper`.
     contrast : {"softmax", "signed"}, default="softmax"
         For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
-    n_clusters : int, optional
+    n_clusters : int or sequence of int, optional
         Classes of the pseudo graph. Default: for "als" those of ``y`` with ``graph="true"``, else
-        min(8, n // 2); for "tied" many small clusters, min(100, n // 10).
+        min(8, n // 2). For "tied" several graphs, from fine to coarse, that take turns from epoch
+        to epoch: with many small clusters, c = min(100, n // 10), and with c/2, c/4 and c/8.
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
@@ -149,6 +151,7 @@ class PLC(CPEstimator):
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), list, tuple, None],
         "clusterer": [HasMethods("fit_predict"), None],
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "augment": [callable, None],
@@ -162,7 +165,7 @@ class PLC(CPEstimator):
         *,
         solver: str = "tied",
         contrast: str = "softmax",
-        n_clusters: int | None = None,
+        n_clusters: int | Sequence[int] | None = None,
         alpha: float = 1e-3,
         beta: float | str | None = None,
         gamma: float = 1.0,
@@ -339,14 +342,24 @@ class PLC(CPEstimator):
             )
         return self._plc_contrast(n_samples, y, seed, self.beta_ if streaming else 0.0)
 
+    def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
+        if not isinstance(self.n_clusters, Sequence):
+            return super()._cluster_count(n_samples, n_classes)
+        if self.solver != "tied":
+            raise InvalidInputError(
+                f"n_clusters={self.n_clusters!r}: several graphs in turns need solver='tied'; "
+                "pass one number"
+            )
+        return levels(self.n_clusters, n_samples)[0]
+
     def _plc_contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, beta: float
     ) -> PLCContrast:
         gamma = float(self.gamma) * (n_samples if self.units == "paper" else 1)
         classes = 0 if y is None else int(y.max()) + 1
         count = self._cluster_count(n_samples, classes)
-        if self.solver == "tied" and self.n_clusters is None:
-            count = max(2, min(100, n_samples // 10))
+        if self.solver == "tied":
+            count = levels(self.n_clusters, n_samples)[0]
         self.beta_, self.gamma_ = beta, gamma
         needs_clusters = self.clusterer is None and (y is None or (y < 0).any())
         if needs_clusters and n_samples < count:
@@ -398,6 +411,7 @@ class PLC(CPEstimator):
             batch_size=self.batch_size or 512,
             learning_rate=self.learning_rate,
             neighbours=self._neighbours(n_samples),
+            coarser=() if self.clusterer is not None else levels(self.n_clusters, n_samples)[1:],
         )
 
     def _largest_beta(

@@ -157,6 +157,8 @@ class TiedContrast:
     batch_size: int = 512
     learning_rate: float = 5e-3
     neighbours: Neighbours | None = None
+    #: Numbers of clusters of coarser graphs, which take turns with that of ``base``.
+    coarser: tuple[int, ...] = ()
 
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
         """Return the contrast among some of the samples; None for all."""
@@ -188,6 +190,25 @@ class TiedContrast:
         form = softmax if self.form == "softmax" else signed
         return within if base.same_view else form
 
+    def graph(self, W: Array, memory: als.Memory, level: int) -> tuple[SignedGraph, float]:
+        """Graph of a level, 0 the finest, and the share of labels that changed since its turn."""
+        if level == 0:
+            return self.base.graph(W, memory)
+        count, at = self.coarser[level - 1], sum(self.coarser[: level - 1])
+        own = als.Memory()
+        if memory.coarse_labels is None or memory.coarse_centers is None:
+            memory.coarse_labels = np.full((len(self.coarser), len(W)), -1, dtype=np.intp)
+            memory.coarse_centers = np.zeros((sum(self.coarser), W.shape[1]), dtype=W.dtype)
+        elif memory.coarse_labels[level - 1, 0] >= 0:
+            own.labels = memory.coarse_labels[level - 1].copy()
+            own.centers = memory.coarse_centers[at : at + count].copy()
+        graph, change = replace(self.base, n_clusters=count).graph(W, own)
+        if own.labels is not None:
+            memory.coarse_labels[level - 1] = own.labels
+        if own.centers is not None:
+            memory.coarse_centers[at : at + count] = own.centers
+        return graph, change
+
     def epoch(
         self,
         views: als.Views,
@@ -198,15 +219,17 @@ class TiedContrast:
         memory: als.Memory,
         rng: np.random.Generator,
         norms: tuple[Array, Array] | None = None,
+        left: int = 0,
     ) -> tuple[list[Array], dict[str, float]]:
         """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20.
 
-        ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
+        How many epochs are ``left`` after this one says whose turn it is among the graphs: the
+        finest is the last. ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
         """
         assert views.V is not None
         encoder = Encoder.from_factors(factors, alpha)
         W = encoder(views.X @ kernels.khatri_rao(factors))
-        graph, change = self.base.graph(W, memory)
+        graph, change = self.graph(W, memory, left % (1 + len(self.coarser)))
         n, total = len(views.X), 0
         if norms is None:
             norms = squared_norms(views)
@@ -304,7 +327,14 @@ def train(
         for epoch in range(begin, contrast.n_epochs):
             current = views() if callable(views) else first
             factors, terms = contrast.epoch(
-                current, factors, adam, alpha=alpha, memory=memory, rng=rng, norms=norms
+                current,
+                factors,
+                adam,
+                alpha=alpha,
+                memory=memory,
+                rng=rng,
+                norms=norms,
+                left=contrast.n_epochs - 1 - epoch,
             )
             monitor.record(terms)
             if monitor.stopped:
