@@ -12,7 +12,7 @@ from tensorcontrast import PLC, TensorContrastError, load_model
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.levels import levels
+from tensorcontrast.decompose.levels import levels, stable
 from tensorcontrast.decompose.tied import TiedContrast
 
 
@@ -94,6 +94,25 @@ def test_a_resumed_descent_has_all_levels(X: np.ndarray, tmp_path: Path) -> None
         np.testing.assert_array_equal(U, V)
     np.testing.assert_array_equal(resumed.labels_, whole.labels_)
     assert resumed.history_["label_change"][-5:] == whole.history_["label_change"][-5:]
+
+
+def test_graphs_that_another_start_does_not_find_have_no_turn() -> None:
+    rng = np.random.default_rng(0)
+    clear = np.repeat(4 * rng.standard_normal((5, 3)), 80, axis=0)
+    clear += 0.1 * rng.standard_normal(clear.shape)
+    cloud = rng.standard_normal((400, 8))
+    counts = (40, 20, 5)
+    assert 5 in stable(counts, clear.astype(np.float32), seed=0)
+    assert stable(counts, cloud.astype(np.float32), seed=0) == ()
+    assert stable((), cloud.astype(np.float32), seed=0) == ()
+
+
+def test_the_default_asks_and_a_given_number_is_taken(X: np.ndarray, monkeypatch) -> None:
+    assert small(n_clusters=(20, 9, 3)).fit(X).n_clusters_ == (20, 9, 3)
+    for limit, wanted in ((0.0, (30, 15, 7, 3)), (1.1, (30,))):
+        monkeypatch.setattr("tensorcontrast.decompose.levels.STABLE", limit)
+        assert small().fit(X).n_clusters_ == wanted
+        assert small(fresh_views=True).fit(X).n_clusters_ == wanted
 
 
 def test_several_numbers_are_kept_in_a_file(X: np.ndarray, tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def descend(
     rows = tied.sampled(first.n_samples, contrast.base.seed)
     norms = np.ones(runs.rank)
     factors = kernels.normal_form(plain.factors, norms)[0]
+    held = tied.held(views, rows)
+    own = contrast.among(rows)
+    if own.chosen and own.coarser:
+        begin = tied.held(first, rows) if callable(held) else held
+        assert not callable(begin)
+        own = own.settled(begin.X, factors, runs.alpha)
     memory = als.Memory()
     monitor = Monitor(
         runs.name,
@@ -39,9 +45,9 @@ def descend(
     keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
     with monitor:
         factors, interrupted = tied.train(
-            tied.held(views, rows),
+            held,
             factors,
-            contrast.among(rows),
+            own,
             alpha=runs.alpha,
             monitor=monitor,
             memory=memory,
@@ -60,7 +66,10 @@ def descend(
         plain.converged,
         interrupted,
         plain.monitor,
-        learned={"beta_": contrast.base.beta},
+        learned={
+            "beta_": contrast.base.beta,
+            "n_clusters_": (own.base.n_clusters, *own.coarser),
+        },
         keep=keep,
     )
 

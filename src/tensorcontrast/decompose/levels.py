@@ -2,7 +2,9 @@
 
 Many small clusters are nearly pure, but hold samples of one class apart as much as those of two;
 few large ones join classes that are alike. Graphs of several sizes that take turns from epoch to
-epoch agree only where it is safe (:meth:`.tied.TiedContrast.epoch`).
+epoch agree only where it is safe (:meth:`.tied.TiedContrast.epoch`). Where another start of the
+clustering parts the samples in another way, large clusters are no more than a way to cut a cloud
+into pieces, and say nothing of classes: such graphs have no turn.
 """
 
 from __future__ import annotations
@@ -11,12 +13,21 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+
+from tensorcontrast.decompose.clusters import cluster
 from tensorcontrast.errors import InvalidInputError
 
 #: Clusters of the finest graph at most, and samples for each of them at least.
 MOST, SAMPLES_EACH = 100, 10
 #: Parts of that number that the graphs have.
 PARTS = (1, 2, 4, 8)
+#: Agreement of two clusterings (adjusted Rand index) from which a graph has its turn.
+STABLE = 0.5
+#: Samples that are clustered for that at most.
+TRIED = 20_000
 
 
 def levels(n_clusters: Any, n_samples: int) -> tuple[int, ...]:
@@ -32,6 +43,17 @@ def levels(n_clusters: Any, n_samples: int) -> tuple[int, ...]:
             "(100, 50, 25, 12)"
         )
     return tuple(sorted({int(count) for count in n_clusters}, reverse=True))
+
+
+def stable(counts: tuple[int, ...], W: NDArray[Any], seed: int) -> tuple[int, ...]:
+    """Numbers of clusters of which two starts find much the same ones in the features W (n, r)."""
+    tried = W if len(W) <= TRIED else W[np.linspace(0, len(W) - 1, TRIED).astype(np.intp)]
+    return tuple(count for count in counts if _agreement(tried, count, seed) >= STABLE)
+
+
+def _agreement(W: NDArray[Any], count: int, seed: int) -> float:
+    first, second = (cluster(W, count, seed=seed + other)[0] for other in (0, 1))
+    return float(adjusted_rand_score(first, second))
 
 
 def _is_count(value: Any) -> bool:

@@ -11,7 +11,7 @@ symbols ``β_code = β_paper / N`` and ``γ_code = N γ_paper``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from tensorcontrast.decompose import kernels
-from tensorcontrast.decompose.graph import SignedGraph
+from tensorcontrast.decompose.graph import SignedGraph, class_sums
 
 Array = NDArray[Any]
 
@@ -161,26 +161,60 @@ def graph_softmax(
     n = len(W)
     W_hat, w_norm = unit_rows(W)
     V_hat, v_norm = unit_rows(V)
-    logits = (W_hat @ V_hat.T) / W.dtype.type(temperature)  # (n, n), a batch
-    positives = graph.joined().astype(W.dtype)
-    positives *= W.dtype.type(gamma)
-    np.einsum("ii->i", positives)[:] = invariance
-    mass = positives.sum(axis=1, keepdims=True)
-    counted = mass > 0
-    positives /= np.where(counted, mass, 1)
-    peak = logits.max(axis=1, keepdims=True)
-    weights = np.exp(logits - peak)
+    scale = W.dtype.type(1.0 / temperature)
+    positives = _positives(graph, gamma, invariance, W.dtype)
+    PV, counted = positives(V_hat)
+    weights = (scale * W_hat) @ V_hat.T  # (n, n), a batch
+    weights -= scale  # cosines are at most 1: nothing overflows
+    np.exp(weights, out=weights)
     total = weights.sum(axis=1, keepdims=True)
-    partition = np.where(counted, np.log(total) + peak, 0)
-    value = (float(partition.sum(dtype=np.float64)) - kernels.inner(positives, logits)) / n
-    weights *= counted / total
-    weights -= positives
-    weights /= W.dtype.type(n * temperature)
+    partition = np.where(counted, np.log(total) + scale, 0)
+    value = (float(partition.sum(dtype=np.float64)) - float(scale) * kernels.inner(W_hat, PV)) / n
+    share = np.where(counted, 1 / total, 0).astype(W.dtype)  # exp(z) · share is the softmax
+    step = scale / W.dtype.type(n)
     gradients = (
-        through_unit_rows(weights @ V_hat, W_hat, w_norm),
-        through_unit_rows(weights.T @ W_hat, V_hat, v_norm),
+        through_unit_rows(step * (share * (weights @ V_hat) - PV), W_hat, w_norm),
+        through_unit_rows(
+            step * (weights.T @ (share * W_hat) - positives(W_hat, transposed=True)[0]),
+            V_hat,
+            v_norm,
+        ),
     )
     return value, gradients
+
+
+def _positives(
+    graph: SignedGraph, gamma: float, invariance: float, dtype: np.dtype[Any]
+) -> Callable[..., tuple[Array, Array]]:
+    """Return what multiplies features with p (n, n) of E20, or with pᵀ, and tells whose rows count.
+
+    By sums over classes where classes are all that the graph knows; (n, n) otherwise.
+    """
+    if graph.known is None:
+        labels, count = graph.labels, int(graph.labels.max(initial=0)) + 1
+        sizes = np.bincount(labels, minlength=count)[labels][:, None]
+        mass = (gamma * (sizes - 1) + invariance).astype(dtype)
+        counted = mass > 0
+        inverse = np.where(counted, 1 / np.where(counted, mass, 1), 0).astype(dtype)
+        own = dtype.type(invariance - gamma)
+
+        def by_class(X: Array, transposed: bool = False) -> tuple[Array, Array]:
+            # The mass is that of the class: rows may be weighted before or after the sum.
+            joined = dtype.type(gamma) * class_sums(labels, X, count).astype(dtype)[labels]
+            return inverse * (joined + own * X), counted
+
+        return by_class
+    p = graph.joined().astype(dtype)
+    p *= dtype.type(gamma)
+    np.einsum("ii->i", p)[:] = invariance
+    mass = p.sum(axis=1, keepdims=True)
+    counted = mass > 0
+    p /= np.where(counted, mass, 1)
+
+    def dense(X: Array, transposed: bool = False) -> tuple[Array, Array]:
+        return (p.T if transposed else p) @ X, counted
+
+    return dense
 
 
 def block_similarities(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array]:

@@ -55,7 +55,8 @@ class PLC(CPEstimator):
     n_clusters : int or sequence of int, optional
         Classes of the pseudo graph. Default: for "als" those of ``y`` with ``graph="true"``, else
         min(8, n // 2). For "tied" several graphs, from fine to coarse, that take turns from epoch
-        to epoch: with many small clusters, c = min(100, n // 10), and with c/2, c/4 and c/8.
+        to epoch: with many small clusters, c = min(100, n // 10), and with c/2, c/4 and c/8 where
+        two starts of the clustering agree on them.
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
@@ -112,6 +113,8 @@ class PLC(CPEstimator):
         Pseudo classes.
     beta_, gamma_ : float
         Weights that were used, a sum over samples.
+    n_clusters_ : tuple of int
+        For "tied": clusters of the graphs that took turns.
     factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
         As in :class:`CPD`.
     reconstruction_error_, history_
@@ -411,6 +414,7 @@ class PLC(CPEstimator):
             batch_size=self.batch_size or 512,
             learning_rate=self.learning_rate,
             neighbours=self._neighbours(n_samples),
+            chosen=self.n_clusters is None,
             coarser=() if self.clusterer is not None else levels(self.n_clusters, n_samples)[1:],
         )
 

@@ -23,8 +23,9 @@ from tensorcontrast.decompose import als, kernels, losses
 from tensorcontrast.decompose.checkpoint import Keep
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.decompose.encoder import Encoder, rows_times
 from tensorcontrast.decompose.graph import SignedGraph
+from tensorcontrast.decompose.levels import stable
 from tensorcontrast.decompose.neighbours import Neighbours
 
 Array = NDArray[Any]
@@ -159,6 +160,17 @@ class TiedContrast:
     neighbours: Neighbours | None = None
     #: Numbers of clusters of coarser graphs, which take turns with that of ``base``.
     coarser: tuple[int, ...] = ()
+    #: Whether only those of them have a turn that :func:`.levels.stable` finds worth it.
+    chosen: bool = False
+
+    def settled(self, X: Array, factors: list[Array], alpha: float) -> TiedContrast:
+        """Return the contrast with the coarser graphs that samples X (n, i) have at the start."""
+        known = self.base.known
+        if known is not None and (known >= 0).all():  # labels make the graph
+            return self
+        encoder = Encoder.from_factors(factors, alpha)
+        W = encoder(rows_times(X, kernels.khatri_rao(factors)))
+        return replace(self, coarser=stable(self.coarser, W, self.base.seed), chosen=False)
 
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
         """Return the contrast among some of the samples; None for all."""
