@@ -24,7 +24,7 @@ from tensorcontrast.errors import InvalidInputError
 MOST, SAMPLES_EACH = 100, 10
 #: Parts of that number that the graphs have.
 PARTS = (1, 2, 4, 8)
-#: Agreement of two clusterings (adjusted Rand index) from which a graph has its turn.
+#: Agreement of two clusterings (adjusted Rand index) from which coarser graphs have their turn.
 STABLE = 0.5
 #: Samples that are clustered for that at most.
 TRIED = 20_000
@@ -46,9 +46,15 @@ def levels(n_clusters: Any, n_samples: int) -> tuple[int, ...]:
 
 
 def stable(counts: tuple[int, ...], W: NDArray[Any], seed: int) -> tuple[int, ...]:
-    """Numbers of clusters of which two starts find much the same ones in the features W (n, r)."""
+    """Return these numbers of clusters where two starts agree on the features W (n, r), or none.
+
+    One answer for all, by the mean agreement: that of a single number varies with the starts.
+    """
+    if not counts:
+        return ()
     tried = W if len(W) <= TRIED else W[np.linspace(0, len(W) - 1, TRIED).astype(np.intp)]
-    return tuple(count for count in counts if _agreement(tried, count, seed) >= STABLE)
+    agreed = np.mean([_agreement(tried, count, seed) for count in counts])
+    return counts if agreed >= STABLE else ()
 
 
 def _agreement(W: NDArray[Any], count: int, seed: int) -> float:
