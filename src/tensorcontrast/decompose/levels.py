@@ -27,7 +27,7 @@ PARTS = (1, 2, 4, 8)
 #: Agreement of two clusterings (adjusted Rand index) from which coarser graphs have their turn.
 STABLE = 0.5
 #: Samples that are clustered for that at most.
-TRIED = 20_000
+TRIED = 4_000
 
 
 def levels(n_clusters: Any, n_samples: int) -> tuple[int, ...]:
