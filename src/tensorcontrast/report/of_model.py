@@ -130,8 +130,8 @@ def model_view(
                 "Convergence",
                 "Relative reconstruction error of the spectrograms, contrast (lower is better) "
                 "and share of windows whose pseudo class changes, over iterations. Where a dashed "
-                "line is drawn, the contrast begins: some reconstruction is given up for it. Where it "
-                "rises and falls, graphs of few and of many clusters take turns. A sudden fall "
+                "line is drawn, the contrast begins: some reconstruction is given up for it. Where "
+                "it rises and falls, graphs of few and of many clusters take turns. A sudden fall "
                 "just before: iterations have gone over a sketch of the windows, and the last ones "
                 "see them all.",
                 plot_convergence(history),
