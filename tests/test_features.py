@@ -72,6 +72,15 @@ def test_unit_length_is_for_the_tied_plc_unless_asked_for(rec, decompose):
     assert same == tied == (auto.feature_mean_ is not None)
 
 
+def test_unit_length_for_what_keeps_no_features(rec):
+    from tensorcontrast.evaluate.peers import FlatPCA
+
+    model = ContrastiveFeatures(
+        fs=rec.fs, decompose=FlatPCA(4), unit_length=True, random_state=0
+    ).fit(rec.X)
+    np.testing.assert_allclose((model.transform(rec.X) ** 2).mean(axis=1), 1, rtol=1e-5)
+
+
 def test_a_window_at_the_mean_has_no_direction():
     from tensorcontrast import _unit_length
 

@@ -196,17 +196,14 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.fs_ = fs
         self.feature_mean_ = self.feature_deviation_ = None
         if self._wants_unit_length(decompose):
-            self.feature_mean_, self.feature_deviation_ = _unit_length.moments(decompose.features_)
+            W = decompose.features_ if isinstance(decompose, CPEstimator) else None
+            W = checks.plain_output(decompose, X) if W is None else W
+            self.feature_mean_, self.feature_deviation_ = _unit_length.moments(W)
         return self
 
     def _wants_unit_length(self, decompose: Any) -> bool:
         if self.unit_length == "auto":
             return isinstance(decompose, PLC) and decompose.solver == "tied"
-        if self.unit_length and not hasattr(decompose, "features_"):
-            raise InvalidInputError(
-                f"unit_length=True: {type(decompose).__name__} does not keep the features of what "
-                "it was fitted on; use CPD, ATD or PLC"
-            )
         return bool(self.unit_length)
 
     def _scaled(self, W: Any) -> Any:

@@ -44,6 +44,18 @@ def test_E20_value_and_gradient(temperature):
     )
 
 
+def test_E20_of_a_very_low_temperature_stays_finite():
+    W, V = (RNG.normal(size=(20, 40)).astype(np.float32) for _ in range(2))  # cosines far from 1
+    labels = np.arange(20) % 4
+    value, gradients = losses.graph_softmax(W, V, SignedGraph(labels), 1e-3)
+    exact, wanted = losses.graph_softmax(
+        W.astype(np.float64), V.astype(np.float64), SignedGraph(labels), 1e-3
+    )
+    assert value == pytest.approx(exact, rel=1e-4)
+    for found, true in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(found, true, rtol=0, atol=1e-3 * np.abs(true).max())
+
+
 def test_E20_with_every_sample_its_own_class_is_E15():
     W, V = RNG.normal(size=(9, 3)), RNG.normal(size=(9, 3))
     value, (g_w, _) = losses.graph_softmax(W, V, SignedGraph(np.arange(9)), 0.3)

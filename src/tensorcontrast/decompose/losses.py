@@ -165,10 +165,11 @@ def graph_softmax(
     positives = _positives(graph, gamma, invariance, W.dtype)
     PV, counted = positives(V_hat)
     weights = (scale * W_hat) @ V_hat.T  # (n, n), a batch
-    weights -= scale  # cosines are at most 1: nothing overflows
+    peak = weights.max(axis=1, keepdims=True)
+    weights -= peak
     np.exp(weights, out=weights)
     total = weights.sum(axis=1, keepdims=True)
-    partition = np.where(counted, np.log(total) + scale, 0)
+    partition = np.where(counted, np.log(total) + peak, 0)
     value = (float(partition.sum(dtype=np.float64)) - float(scale) * kernels.inner(W_hat, PV)) / n
     share = np.where(counted, 1 / total, 0).astype(W.dtype)  # exp(z) · share is the softmax
     step = scale / W.dtype.type(n)
