@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ def spread(*blocks: int) -> Any:
     return da.from_array(tensor(), chunks=(blocks, *DIMS))
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+@contextmanager
+def two_workers() -> Iterator[Any]:
     with (
         distributed.LocalCluster(
             n_workers=2,
@@ -50,6 +51,19 @@ def cluster() -> Iterator[Any]:
         ) as made,
         distributed.Client(made, timeout=60),
     ):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with two_workers() as made:
+        yield made
+
+
+@pytest.fixture
+def mortal_cluster() -> Iterator[Any]:
+    """Of one test alone: whoever kills a worker must not wait for the last one's successor."""
+    with two_workers() as made:
         yield made
 
 
@@ -107,7 +121,7 @@ def test_errors_of_a_block_reach_the_caller(cluster: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [MODEL, *OTHERS.values()], ids=["tied", *OTHERS])
-def test_a_killed_worker_does_not_change_the_result(cluster: Any, model: Any) -> None:
+def test_a_killed_worker_does_not_change_the_result(mortal_cluster: Any, model: Any) -> None:
     killed: list[int] = []
 
     def kill(row: dict[str, float]) -> None:
@@ -116,7 +130,6 @@ def test_a_killed_worker_does_not_change_the_result(cluster: Any, model: Any) ->
             killed.append(next(iter(pids.values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    distributed.get_client().wait_for_workers(2, timeout=60)
     whole = clone(model).fit(spread(*(300,) * 7))
     assert DaskSource(spread(*(300,) * 7)).X.numblocks[0] == 5
     hurt = clone(model).set_params(callback=kill).fit(spread(*(300,) * 7))
