@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast.decompose import kernels
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -49,16 +48,20 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
     step = max(4, TILE_VALUES // max(center.size, 1))
 
     def work(rows: slice) -> list[float]:
-        norms = []
+        norms, room = [], np.empty((min(step, len(flat)), center.size))
         for start in range(rows.start, rows.stop, step):  # what fits into the processor's cache
             tile = out[start : min(start + step, rows.stop)]
             np.subtract(flat[start : start + len(tile)], mean, out=tile)
             if scale != 1.0:
                 tile *= factor
-            norms.append(float(kernels.row_norms_squared(tile).sum()))
+            wide = room[: len(tile)]
+            wide[...] = tile
+            norms.append(float(np.vdot(wide, wide)))
         return norms
 
-    return out, sum(n for norms in threads.mapped(work, _groups(*out.shape, step)) for n in norms)
+    with threads.single("blas"):
+        found = list(threads.mapped(work, _groups(*out.shape, step)))
+    return out, sum(n for norms in found for n in norms)
 
 
 def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, float]:
@@ -71,11 +74,17 @@ def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, f
 
     def work(at: slice) -> tuple[Array | None, float]:
         sums, more = np.zeros(flat.shape[1]) if center else None, 0.0
+        # Tiles in the same memory each time: new memory for each costs more than the sums where
+        # what is freed goes back to the system at once, as on the workers of a cluster.
+        near, room = np.empty(step * width, dtype=flat.dtype), np.empty(step * width)
         for left in range(0, flat.shape[1], width):
             columns = slice(left, left + width)
             for row in range(at.start, at.stop, step):
-                rows = slice(row, min(row + step, at.stop))
-                rest = (flat[rows, columns] - point[columns]).astype(np.float64, copy=False)
+                part = flat[row : min(row + step, at.stop), columns]
+                tile, rest = near[: part.size].reshape(part.shape), room[: part.size]
+                np.subtract(part, point[columns], out=tile)
+                rest = rest.reshape(part.shape)
+                rest[...] = tile
                 more += float(np.vdot(rest, rest))
                 if sums is not None:
                     sums[columns] += ones[: len(rest)] @ rest
