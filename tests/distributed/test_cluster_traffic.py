@@ -16,7 +16,9 @@ from tensorcontrast.decompose.prepare import prepare
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+on = pytest.importorskip("tensorcontrast.distributed.blocks")
 DaskSource = pytest.importorskip("tensorcontrast.distributed.source").DaskSource
+Spread = pytest.importorskip("tensorcontrast.distributed.spread").Spread
 
 N, DIMS = 2100, (6, 10, 8)
 
@@ -72,3 +74,15 @@ def test_parts_stay_with_their_workers() -> None:
             moved.append(marks[5] - marks[2])
     features = 2 * 4 * 4 * N  # of one view, twice the samples; three iterations make six
     assert 0 <= moved[1] < 1.5 * moved[0] + features / 2
+
+
+def test_work_over_features_names_a_block_of_their_part() -> None:
+    """Features are small enough to be taken by an idle worker; with a block beside them not."""
+    blocks = [dask.delayed(np.full)(3, i) for i in range(3)]
+    groups = on.Groups([[0, 2], [1]], ["", ""])
+    for anchors in ([blocks[0], blocks[1]], None):
+        parts = Spread([3, 3, 3], groups, anchors)
+        made = parts.each(np.sum, [np.arange(6), np.arange(3)])
+        assert list(dask.compute(*made)) == [15, 3]
+        for task, block in zip(made, blocks[:2], strict=True):
+            assert (block.key in task.__dask_graph__()) == (anchors is not None)

@@ -65,6 +65,9 @@ class Spread:
     sizes: list[int]
     #: Blocks of each part, in the order of the samples.
     groups: on.Groups
+    #: A block of each part, which is large: what depends on it is not worth moving, so that no
+    #: idle worker takes the work of another, and the features of a whole part with it.
+    anchors: list[on.Task] | None = None
     _waiting: list[Held | _Sum] = field(default_factory=list)
 
     @property
@@ -122,12 +125,13 @@ class Spread:
 
         Left to itself a scheduler may send a part to where the function is.
         """
-        call = package("dask").delayed(on.called, pure=False)
+        call = package("dask").delayed(_anchored, pure=False)
         shared, name = on.shared(function), name or on.kind(function)
+        anchors = self.anchors or [None] * len(self.groups.homes)
         out = []
-        for home, own in zip(self.groups.homes, zip(*lists, strict=True), strict=True):
+        for home, anchor, *own in zip(self.groups.homes, anchors, *lists, strict=True):
             with on.at_home(home):
-                out.append(call(shared, *own, dask_key_name=f"{name}-{uuid4().hex}"))
+                out.append(call(anchor, shared, *own, dask_key_name=f"{name}-{uuid4().hex}"))
         return out
 
     def _sum(self, tasks: list[on.Task]) -> _Sum:
@@ -223,6 +227,11 @@ class _Plain:
     def __call__(self, *arguments: Any) -> Any:
         plain = (_plain(value) for value in arguments)
         return self.function(*(on.aligned(value) for value in plain))
+
+
+def _anchored(anchor: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    # Where the anchor is, is where the task is to run; that is all it is for.
+    return on.called(function, *arguments)
 
 
 def _as_it_is(value: Any) -> Any:

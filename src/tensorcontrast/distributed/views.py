@@ -231,7 +231,8 @@ class BlockViews:
 
         The memory holds what is on the workers, or arrays of a checkpoint.
         """
-        spread = Spread(self.sizes, self.groups or on.Groups.single(len(self.sizes)))
+        groups = self.groups or on.Groups.single(len(self.sizes))
+        spread = Spread(self.sizes, groups, [self.blocks[places[0]] for places in groups.places])
         blocks = spread.of_blocks(self.blocks)
         P, P_view = (spread.made(work.ProjectPart(factors, which), blocks) for which in "XV")
         own = als.Memory(centers=memory.centers)
