@@ -66,19 +66,22 @@ def limited(api: str, most: int) -> Iterator[None]:
             chosen = _controller().select(user_api=api)
             _originals[api] = {lib.filepath: lib.num_threads for lib in chosen.lib_controllers}
             _limiters[api] = chosen.limit(limits=None)
+        lower = not active or most < min(active)
         active.append(most)
-        _set(api, min(active))
+        if lower:
+            _set(api, most)
     try:
         yield
     finally:
         with _lock:
             active.remove(most)
-            _disown()
-            if active:
-                _set(api, min(active))
-            else:
-                _limiters.pop(api).restore_original_limits()
-            _disown()
+            if not active or most < min(active):
+                _disown()
+                if active:
+                    _set(api, min(active))
+                else:
+                    _limiters.pop(api).restore_original_limits()
+                _disown()
 
 
 def _set(api: str, most: int) -> None:

@@ -287,7 +287,7 @@ def test_warm_steps_are_those_of_lloyd():
     V = cluster_space(W)
     centers = V[:4].copy()
     labels, found = cluster(W, 4, centers=centers)
-    slow = KMeans(4, init=centers, n_init=1, max_iter=10).fit(V)
+    slow = KMeans(4, init=centers, n_init=1, max_iter=clusters.WARM_STEPS, tol=0).fit(V)
     np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
     np.testing.assert_array_equal(labels, slow.labels_)
 

@@ -24,10 +24,11 @@ from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
-#: Rows that the first centres are found from; of more, so many are drawn.
-FIRST_ROWS = 20_000
+#: Rows that the first centres are found from, at most and for each cluster; of more, so many are
+#: drawn.
+FIRST_ROWS, ROWS_EACH = 20_000, 25
 #: Steps from last centres, for this many rows and for more; a fit has many iterations for them.
-WARM_STEPS, WARM_STEPS_OF_MANY = 10, 2
+WARM_STEPS, WARM_STEPS_OF_MANY = 4, 2
 #: Steps from the centres of a sample of the rows.
 FIRST_STEPS = 10
 #: Squared shift of all centres, in cluster space, at which a step was the last.
@@ -231,7 +232,7 @@ def find_cells(
     n_clusters : int
     dtype : float32 or float64
     centers : (k, r) array, optional
-        Last centres. Without them those of at most ``FIRST_ROWS`` rows come first.
+        Last centres. Without them those of ``ROWS_EACH`` rows a cluster come first.
     seed : int
         For these rows and centres.
     """
@@ -246,9 +247,10 @@ def find_cells(
         cells = Cells(space, centers.astype(dtype, copy=False))
         steps = WARM_STEPS if n <= FIRST_ROWS else WARM_STEPS_OF_MANY
     else:
-        every = n <= FIRST_ROWS
+        most = min(FIRST_ROWS, ROWS_EACH * n_clusters)
+        every = n <= most
         rng = np.random.default_rng(seed)
-        index = np.arange(n) if every else np.sort(rng.choice(n, FIRST_ROWS, replace=False))
+        index = np.arange(n) if every else np.sort(rng.choice(n, most, replace=False))
         cells = Cells(space, _first_centers(space(parts.rows(W, index)), n_clusters, seed))
         steps = 0 if every else FIRST_STEPS
     tolerance = SHIFT * space.n_used / max(len(space.mean), 1)  # as a share of the mean variance
@@ -266,7 +268,8 @@ def _first_centers(V: Array, n_clusters: int, seed: int) -> Array:
     # One OpenMP thread: sums over threads come in no fixed order, and a fit must be repeatable
     # to the bit. Duplicate points are no reason to warn at every iteration.
     with threads.single("openmp"), threads.quiet(ConvergenceWarning):
-        return np.asarray(model.fit(V).cluster_centers_, dtype=V.dtype)
+        found = model.fit(V.astype(np.float64))  # of float32 it would copy parts at every step
+    return np.asarray(found.cluster_centers_, dtype=V.dtype)
 
 
 def _moved(parts: Parts, W: Held, cells: Cells) -> Cells:

@@ -111,7 +111,12 @@ def gram(factors: Factors, skip: int | None = None) -> Array:
 
 def factor_products(X: Array, W: Array) -> Array:
     """Q = WᵀX (r, i): the one pass over the samples that serves all modes (E10)."""
-    return W.T @ X
+    return _contiguous((X.T @ W).T)  # faster than WᵀX, by the way BLAS packs tall matrices
+
+
+def _contiguous(X: Array) -> Array:
+    """X in C order; as it is where arrays have no order."""
+    return np.ascontiguousarray(X) if is_numpy_namespace(array_namespace(X)) else X
 
 
 def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
@@ -131,8 +136,7 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     if mode > 0:
         left = khatri_rao(factors[:mode]).T  # (r, before)
         T = left[:, None, :] @ T
-    rows = T.reshape(r, -1).T
-    return np.ascontiguousarray(rows) if is_numpy_namespace(array_namespace(rows)) else rows
+    return _contiguous(T.reshape(r, -1).T)
 
 
 def _inverse_root(G: Array, alpha: float | Array) -> Array:

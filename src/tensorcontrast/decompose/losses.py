@@ -18,10 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from tensorcontrast import threads
 from tensorcontrast.decompose import kernels
 from tensorcontrast.decompose.graph import SignedGraph, class_sums
 
 Array = NDArray[Any]
+
+#: Exponents whose powers, and sums of these, are far from the ends of the range of numbers.
+_SAFE_EXPONENT = 40.0
 
 
 def unit_rows(W: Array) -> tuple[Array, Array]:
@@ -149,14 +153,15 @@ def graph_softmax(
     *,
     gamma: float = 1.0,
     invariance: float = 1.0,
+    both: Callable[..., tuple[Any, Any]] = threads.in_turn,
 ) -> tuple[float, tuple[Array, Array]]:
-    """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n.
+    """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n, a half at a time.
 
     The positives p_ij of a sample are its own view, with weight ``invariance``, and the samples
     that the graph joins to it, with weight ``gamma`` times how much it does; they sum to 1 over j.
     With both weights 1 this is E20: the mean over all samples of the pseudo class. With gamma = 0,
     or every sample in a class of its own, it is E15 over τ. A sample without positives is left out.
-    Equation E20.
+    ``both`` takes both halves of the rows (:func:`threads.for_two`). Equation E20.
     """
     n = len(W)
     W_hat, w_norm = unit_rows(W)
@@ -164,24 +169,28 @@ def graph_softmax(
     scale = W.dtype.type(1.0 / temperature)
     positives = _positives(graph, gamma, invariance, W.dtype)
     PV, counted = positives(V_hat)
-    weights = (scale * W_hat) @ V_hat.T  # (n, n), a batch
-    peak = weights.max(axis=1, keepdims=True)
-    weights -= peak
-    np.exp(weights, out=weights)
-    total = weights.sum(axis=1, keepdims=True)
-    partition = np.where(counted, np.log(total) + peak, 0)
+
+    def part(rows: slice) -> tuple[Array, Array, Array]:
+        weights = (scale * W_hat[rows]) @ V_hat.T  # (n/2, n), of a batch
+        peak: Any = 0
+        if scale > _SAFE_EXPONENT:  # cosines are at most 1
+            peak = weights.max(axis=1, keepdims=True)
+            weights -= peak
+        np.exp(weights, out=weights)
+        total = weights.sum(axis=1, keepdims=True)
+        share = np.where(counted[rows], 1 / total, 0).astype(W.dtype)  # exp(z) · share: softmax
+        toward, back = share * (weights @ V_hat), weights.T @ (share * W_hat[rows])
+        return np.where(counted[rows], np.log(total) + peak, 0), toward, back
+
+    halves = both(part, (slice(n // 2),), (slice(n // 2, n),))
+    partition, toward = (np.concatenate([half[i] for half in halves]) for i in (0, 1))
     value = (float(partition.sum(dtype=np.float64)) - float(scale) * kernels.inner(W_hat, PV)) / n
-    share = np.where(counted, 1 / total, 0).astype(W.dtype)  # exp(z) · share is the softmax
     step = scale / W.dtype.type(n)
-    gradients = (
-        through_unit_rows(step * (share * (weights @ V_hat) - PV), W_hat, w_norm),
-        through_unit_rows(
-            step * (weights.T @ (share * W_hat) - positives(W_hat, transposed=True)[0]),
-            V_hat,
-            v_norm,
-        ),
+    back = halves[0][2] + halves[1][2] - positives(W_hat, transposed=True)[0]
+    return value, (
+        through_unit_rows(step * (toward - PV), W_hat, w_norm),
+        through_unit_rows(step * back, V_hat, v_norm),
     )
-    return value, gradients
 
 
 def _positives(

@@ -180,13 +180,21 @@ class TiedContrast:
         near = None if self.neighbours is None else self.neighbours.among(rows)
         return replace(self, base=replace(self.base, known=known), neighbours=near)
 
-    def loss(self, graph: SignedGraph) -> Loss:
+    def loss(
+        self, graph: SignedGraph, both: Callable[..., tuple[Any, Any]] = threads.in_turn
+    ) -> Loss:
         """Return the loss of a batch with this graph."""
         base = self.base
 
         def softmax(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
             return losses.graph_softmax(
-                W, V, graph, self.temperature, gamma=base.gamma, invariance=base.invariance
+                W,
+                V,
+                graph,
+                self.temperature,
+                gamma=base.gamma,
+                invariance=base.invariance,
+                both=both,
             )
 
         def signed(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
@@ -256,7 +264,7 @@ class TiedContrast:
                 value, gradients, terms = tied_objective(
                     *both(np.take, (views.X, rows, 0), (views.V, others, 0)),
                     factors,
-                    self.loss(graph.among(rows)),
+                    self.loss(graph.among(rows), both),
                     alpha=alpha,
                     beta=self.base.beta,
                     norm_squared=float(norms[0][rows].sum() + norms[1][others].sum()),
