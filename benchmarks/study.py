@@ -90,9 +90,15 @@ def neighbours(rec: Recordings) -> np.ndarray | None:
 ONE_GRAPH: dict[str, Any] = {"n_clusters": 100}
 
 
-def measure(name: str, rec: Recordings, variant: Variant, seed: int) -> dict[str, Any]:
-    """Fit on the unlabelled development subjects and probe."""
+def measure(
+    name: str, rec: Recordings, variant: Variant, seed: int, state: int | None = None
+) -> dict[str, Any]:
+    """Fit on the unlabelled development subjects and probe.
+
+    The ``seed`` is that of the split and, unless another ``state`` is given, that of the fit.
+    """
     assert rec.y is not None and rec.fs is not None
+    state = seed if state is None else state
     split = split_of(name, rec, seed)
     X = rec.X
     if variant.prepare is not None:
@@ -129,7 +135,7 @@ def measure(name: str, rec: Recordings, variant: Variant, seed: int) -> dict[str
         for at in draws[:2]:
             fitted = X[np.concatenate([split.unlabelled, at])]
             y = np.concatenate([np.full(len(split.unlabelled), -1), rec.y[at]])
-            model: Any = PLC(RANK, random_state=seed, **(ONE_GRAPH | variant.plc))
+            model: Any = PLC(RANK, random_state=state, **(ONE_GRAPH | variant.plc))
             model.fit(tensors(fitted), y, view=view(np.random.default_rng(seed)))
             W = model.transform(T)
             few.append(probe(W, at))
@@ -137,12 +143,12 @@ def measure(name: str, rec: Recordings, variant: Variant, seed: int) -> dict[str
             errors.append(model.reconstruction_error_)
         seconds = (time.perf_counter() - begin) / 2
         return _cell(few, float(np.mean(whole)), float(np.mean(errors)), seconds)
-    kept = (name, seed, replace(variant, after=None))
+    kept = (name, seed, state, replace(variant, after=None))
     if _LAST.get("key") != kept:
         if variant.cpd:
-            model = CPD(RANK, random_state=seed).fit(T[split.unlabelled])
+            model = CPD(RANK, random_state=state).fit(T[split.unlabelled])
         else:
-            model = PLC(RANK, random_state=seed, **(ONE_GRAPH | variant.plc)).fit(
+            model = PLC(RANK, random_state=state, **(ONE_GRAPH | variant.plc)).fit(
                 T[split.unlabelled],
                 rec.y[split.unlabelled] if variant.y else None,
                 view=view if variant.fresh else view(np.random.default_rng(seed)),
