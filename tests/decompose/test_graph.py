@@ -292,9 +292,10 @@ def test_warm_steps_are_those_of_lloyd():
     np.testing.assert_array_equal(labels, slow.labels_)
 
 
-def test_a_bounded_sample_gives_the_first_centres(monkeypatch):
+@pytest.mark.parametrize(("bound", "rows"), [("FIRST_ROWS", 50), ("ROWS_EACH", 12)])
+def test_a_bounded_sample_gives_the_first_centres(monkeypatch, bound, rows):
     W, y = blobs(n=400)
-    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
+    monkeypatch.setattr(clusters, bound, rows)
     parts = Halves(W, 100)
     cells = find_cells(parts, W, 4, W.dtype, seed=1)
     assert parts.asked < 50 + 2 + clusters.FIRST_STEPS  # rows and sums that came here
