@@ -10,6 +10,7 @@ import joblib
 import numpy as np
 import scipy.fft
 
+from tensorcontrast._course import to_levels
 from tensorcontrast._signals import check_finite
 from tensorcontrast.errors import InvalidInputError
 
@@ -95,16 +96,22 @@ class Frames:
     mean_row: bool
     dtype: np.dtype[Any]
     reference: np.ndarray | None = None  # weights of the channels that phases are taken against
+    n_levels: int | None = None  # None = frames in time
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
-        """Channels, frequencies and frames of a tensor."""
+        """Channels, frequencies and frames, or levels, of a tensor."""
+        *rows, frames = self.in_time(n_channels, n_times)
+        return rows[0], rows[1], self.n_levels or frames
+
+    def in_time(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
+        """Channels, frequencies and frames before these become levels."""
         parts = 2 if self.representation in ("log-real-imag", "complex") else 1
         f = self.n_fft // 2 + 1
         rows = f + self.mean_row + (0 if self.reference is None else f)
         return parts * n_channels, rows, n_frames(n_times, self.n_fft, self.hop)
 
     def fill(self, X: np.ndarray, out: np.ndarray, lost: np.ndarray | None = None) -> None:
-        """Write the tensors of a block of signals to ``out``.
+        """Write the tensors of a block of signals, frames in time, to ``out``.
 
         Frames (n, c, t) that are ``lost`` count as 0 in the reference; what is written of them
         says nothing.
@@ -200,11 +207,20 @@ def compute_tensors(
     check_finite(X, first, limit, nan=missing, hint=HINT)
     shape = frames.shape(X.shape[1], X.shape[2])
     out = np.empty((len(X), *shape), frames.dtype)
-    step = max(1, _BLOCK // (X.shape[1] * shape[1] * shape[2]))
+    in_time = frames.in_time(X.shape[1], X.shape[2])
+    step = max(1, _BLOCK // (X.shape[1] * in_time[1] * in_time[2]))
     starts = range(0, len(X), step)
 
     def work(start: int) -> None:
         block, made = X[start : start + step], out[start : start + step]
+        if frames.n_levels is None:
+            in_order(block, made)
+            return
+        whole = np.empty((len(block), *in_time), frames.dtype)
+        in_order(block, whole)
+        to_levels(whole, made)
+
+    def in_order(block: np.ndarray, made: np.ndarray) -> None:
         gaps = np.isnan(block) if missing and block.dtype.kind == "f" else None
         if gaps is None or not gaps.any():
             frames.fill(block, made)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _polarity
+from tensorcontrast import _course, _polarity
 from tensorcontrast._overlap_add import (
     check_tensors,
     make_window,
@@ -81,6 +81,13 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         that rise together from leads of which one rises and one falls. "auto" does so for the
         representations with C channels where the leads of the fitted windows mostly do one or the
         other, as those of an ECG do, and the axes of an accelerometer do not.
+    n_levels : int, "time" or "auto", default="auto"
+        Put the frames of every row in the order of their size, and keep the means of so many equal
+        shares of them, from the smallest to the largest: how strong the row is in its weakest and
+        in its strongest moments, wherever these are in the window. "time" keeps the frames in time.
+        "auto" takes 4 levels of magnitudes where windows are not aligned to anything, that is
+        where rows do not depend on the position in the window; time where they do, where there
+        are no more frames than levels, and where fewer than 32 windows are fitted.
     norm : {"backward", "ortho"}, default="backward"
         "ortho" divides Z by √n_fft.
     floor : float, default=1e-3
@@ -106,6 +113,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         Weights of the channels in the reference.
     n_channels_in_, n_times_in_ : int
         Channels and samples that the signals must have.
+    n_levels_ : int or None
+        Levels that frames are gathered to; None where they are in time.
     row_kinds_ : ndarray of shape (n_frequencies,)
         What each row holds: "magnitude" (or parts of Z), then "mean", then "polarity".
     frequencies_ : ndarray of shape (n_frequencies,)
@@ -114,7 +123,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     times_ : ndarray of shape (n_frames,)
         Centre of each frame in seconds from the start of the window.
     output_shape_ : tuple of int
-        Shape of one tensor: channels, frequencies, frames.
+        Shape of one tensor: channels, frequencies, frames or levels.
     covered_ : ndarray of bool of shape (n_times,)
         Samples that `inverse_transform` can restore: those under the window of a frame.
 
@@ -143,6 +152,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         "representation": [StrOptions(set(REPRESENTATIONS))],
         "mean_row": ["boolean", StrOptions({"auto"})],
         "polarity": ["boolean", StrOptions({"auto"})],
+        "n_levels": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", "time"})],
         "norm": [StrOptions({"backward", "ortho"})],
         "floor": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"float32", "float64"})],
@@ -164,6 +174,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         missing: str = "error",
         n_jobs: int | None = None,
         polarity: bool | str = "auto",
+        n_levels: int | str = "auto",
     ) -> None:
         self.fs = fs
         self.n_fft = n_fft
@@ -177,6 +188,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.missing = missing
         self.n_jobs = n_jobs
         self.polarity = polarity
+        self.n_levels = n_levels
 
     @classmethod
     def paper(cls, dataset: str, **params: Any) -> SpectrogramTensor:
@@ -199,11 +211,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         fs, n_fft, hop = _PAPER[dataset]
         given = {"fs": fs, "n_fft": n_fft, "hop": hop, "window": "rectangular", "mean_row": False}
-        given |= {"polarity": False, "representation": "log-real-imag"}
+        given |= {"polarity": False, "n_levels": "time", "representation": "log-real-imag"}
         return cls(**{**given, **params})
 
     def fit(self, X: Any, y: Any = None) -> SpectrogramTensor:
-        """Fix frames and shapes; values matter to the mean row and to polarity alone.
+        """Fix frames and shapes; values matter to what is "auto" alone.
 
         Parameters
         ----------
@@ -235,16 +247,38 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             self.mean_row_ = self.representation != "complex" and levels_differ(X)
         self.reference_ = learn_reference(X, self.polarity, self.representation, n_fft, hop)
         self.polarity_ = self.reference_ is not None
+        self.n_levels_ = self._levels(X)
         self._frames = self._make_frames()
         self.output_shape_ = self._frames.shape(X.shape[1], n_times)
         rate = 1.0 if self.fs is None else float(self.fs)
         rows = np.fft.rfftfreq(n_fft, 1 / rate)
         again = rows if self.polarity_ else rows[:0]
         self.frequencies_ = np.concatenate([rows, np.zeros(int(self.mean_row_)), again])
-        starts = hop * np.arange(self.output_shape_[2])
+        starts = hop * np.arange(self._frames.in_time(X.shape[1], n_times)[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
         self.covered_ = self._weights()[1]
         return self
+
+    def _levels(self, X: np.ndarray) -> int | None:
+        """Return the number of levels for the fitted signals, None for frames in time."""
+        self.n_levels_ = None
+        if self.n_levels != "auto":
+            return None if self.n_levels == "time" else int(self.n_levels)
+        frames = self._make_frames()
+        few = frames.in_time(X.shape[1], X.shape[2])[2] <= _course.N_LEVELS
+        few |= len(X) < _course.LEAST_WINDOWS
+        if few or self.representation not in _polarity.REPRESENTATIONS:
+            return None
+        some = X[:: -(-len(X) // _course.WINDOWS)]
+        tensors = compute_tensors(some, frames, n_jobs=self.n_jobs, missing=self.missing == "mask")
+        return None if _course.locked(tensors) else _course.N_LEVELS
+
+    @property
+    def course_(self) -> np.ndarray:
+        """What the last axis of a tensor counts: times of frames, or middles of shares, 0 to 1."""
+        check_is_fitted(self)
+        levels = getattr(self, "n_levels_", None)
+        return self.times_ if levels is None else (np.arange(levels) + 0.5) / levels
 
     @property
     def row_kinds_(self) -> np.ndarray:
@@ -337,6 +371,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "mean_row adds nothing to representation='complex', whose row of frequency 0 is "
                 "signed already; leave it False"
             )
+        if self.n_levels not in ("time", "auto") and self.representation == "complex":
+            raise InvalidInputError(
+                "n_levels puts frames in the order of their size, which says nothing of "
+                "representation='complex' and has no way back; leave it 'time'"
+            )
         if self.polarity is True and self.representation not in _polarity.REPRESENTATIONS:
             raise InvalidInputError(
                 f"polarity adds nothing to representation={self.representation!r}, which has two "
@@ -358,6 +397,9 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             and np.isfinite(weights).all()
         ):
             raise InvalidInputError(f"the reference of {self.n_channels_in_} channels is {weights}")
+        self.n_levels_ = getattr(self, "n_levels_", None)
+        if self.n_levels_ is not None and not (type(self.n_levels_) is int and self.n_levels_ > 0):
+            raise InvalidInputError(f"the number of levels is {self.n_levels_!r}")
         sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
@@ -372,7 +414,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     def _weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Weight of each sample in the way back, and whether it has any."""
         window = make_window(self.window, self.n_fft_)
-        return weights_of_samples(window, self.hop_, self.output_shape_[2], self.n_times_in_)
+        frames = self._frames.in_time(self.n_channels_in_, self.n_times_in_)[2]
+        return weights_of_samples(window, self.hop_, frames, self.n_times_in_)
 
     def _make_frames(self) -> Frames:
         window, dtype = make_window(self.window, self.n_fft_), np.dtype(self.dtype)
@@ -386,6 +429,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             mean_row=self.mean_row_,
             dtype=dtype,
             reference=self.reference_,
+            n_levels=self.n_levels_,
         )
 
     def _check_signals(self, X: Any) -> np.ndarray:

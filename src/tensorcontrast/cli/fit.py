@@ -121,6 +121,15 @@ def fit(
             autocompletion=_choice(*POLARITY),
         ),
     ] = None,
+    levels: Annotated[
+        str | None,
+        _option(
+            "--levels",
+            metavar="N",
+            help="Order moments by strength, in N levels; auto (default), or time to leave them.",
+            autocompletion=_choice("auto", "time"),
+        ),
+    ] = None,
     missing: Annotated[
         str | None,
         _option(
@@ -166,6 +175,7 @@ def fit(
             "representation": representation,
             "mean_row": mean_row,
             "polarity": None if polarity is None else POLARITY[polarity],
+            "n_levels": int(levels) if levels is not None and levels.isdigit() else levels,
         },
     )
     data = data or settings.data.path

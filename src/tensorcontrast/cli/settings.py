@@ -48,6 +48,7 @@ class TensorSettings(_Section):
     representation: Representation = "sqrt-magnitude"
     mean_row: bool | Literal["auto"] = "auto"
     polarity: bool | Literal["auto"] = "auto"
+    n_levels: Annotated[int, Field(ge=1)] | Literal["auto", "time"] = "auto"
     norm: Literal["backward", "ortho"] = "backward"
     floor: Annotated[float, Field(gt=0)] = 1e-3
     dtype: Literal["float32", "float64"] = "float32"

@@ -60,7 +60,7 @@ class PLC(CPEstimator):
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
-        Weight of the contrast; None is 0.03 for "als" and 0.2 for "tied", 0 is the paper's
+        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", 0 is the paper's
         ablation without PLC. "auto" takes the largest β
         whose reconstruction error stays within ``1 + epsilon`` of the fit with β = 0 (E14).
     gamma : float, default=1.0
@@ -86,7 +86,7 @@ class PLC(CPEstimator):
         τ of the softmax ("tied").
     n_epochs : int, default=25
         Passes over the data ("tied"), the step falling to zero over them.
-    learning_rate : float, default=5e-3
+    learning_rate : float, default=0.02
         First step of Adam ("tied").
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
@@ -181,7 +181,7 @@ class PLC(CPEstimator):
         warm_up: int = 5,
         temperature: float = 0.2,
         n_epochs: int = 25,
-        learning_rate: float = 5e-3,
+        learning_rate: float = 0.02,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
         neighbour_weight: float = 0.5,
@@ -336,7 +336,7 @@ class PLC(CPEstimator):
             unit = n_samples if self.units == "paper" else 1
             beta = self.beta
             if beta is None:
-                beta = 0.2 if self.solver == "tied" else 0.03
+                beta = 0.07 if self.solver == "tied" else 0.03
                 unit = 1
             return self._plc_contrast(n_samples, y, seed, float(beta) / unit)
         if streaming and not hasattr(self, "beta_"):

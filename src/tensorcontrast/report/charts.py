@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.report.components import Component
+from tensorcontrast.report.components import Component, course_label
 from tensorcontrast.report.text import html_text, plain, shortened
 
 __all__ = ["component_charts"]
@@ -39,7 +39,10 @@ def component_charts(c: Component) -> list[tuple[str, str]]:
                 dashed=c.polarity_profile,
             ),
         ),
-        ("Time", _line(c.times, c.time_profile, f"time ({c.time_unit})", "line-c")),
+        (
+            "Moments" if c.by_strength else "Time",
+            _line(c.times, c.time_profile, course_label(c.by_strength, c.time_unit), "line-c"),
+        ),
     ]
     if c.class_means is not None:
         charts.append(

@@ -36,6 +36,8 @@ class Component:
     #: Share of the variance of the feature that lies between classes (η²), 0 to 1.
     separation: float | None = None
     mean_weight: float | None = None
+    #: Whether ``times`` are not times but shares of the window, weakest moments first, in percent.
+    by_strength: bool = False
     #: Profile over the same frequencies of what is in phase between the channels, with its sign.
     polarity_profile: Array | None = None
     sentence: str = ""
@@ -79,6 +81,7 @@ def describe_components(
         raise InvalidInputError("pass features and y together, or neither")
     A, B, C = (np.asarray(factor, dtype=np.float64) for factor in model.factors_)
     frequency_unit, time_unit = units(model)
+    times, by_strength = course(spectrogram)
     names = tuple(channel_rows(model))
     means, eta = None, np.zeros(A.shape[1])
     labels: tuple[str, ...] = ()
@@ -99,10 +102,11 @@ def describe_components(
             frequencies=np.asarray(spectrogram.frequencies_)[magnitude],
             frequency_profile=B[magnitude, r],
             polarity_profile=B[polarity, r] if polarity.any() else None,
-            times=np.asarray(spectrogram.times_),
+            times=times,
             time_profile=C[:, r],
             frequency_unit=frequency_unit,
-            time_unit=time_unit,
+            time_unit="%" if by_strength else time_unit,
+            by_strength=by_strength,
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
@@ -142,6 +146,18 @@ def row_kinds(spectrogram: Any) -> tuple[Array, Array, Array]:
     if kinds is None:
         kinds = np.full(len(spectrogram.frequencies_), "magnitude")
     return kinds == "magnitude", kinds == "mean", kinds == "polarity"
+
+
+def course(spectrogram: Any) -> tuple[Array, bool]:
+    """Values of the last axis, and whether these are percent of the window by strength."""
+    if getattr(spectrogram, "n_levels_", None) is None:
+        return np.asarray(spectrogram.times_), False
+    return 100 * np.asarray(spectrogram.course_), True
+
+
+def course_label(by_strength: bool, time_unit: str) -> str:
+    """Name of the last axis."""
+    return "moments, weakest first (%)" if by_strength else f"time in the window ({time_unit})"
 
 
 def units(model: ContrastiveFeatures) -> tuple[str, str]:
@@ -233,7 +249,14 @@ def _times(c: Component) -> str:
         return "throughout the window"
     if float(profile.std()) < 0.25 * abs(float(profile.mean())):
         return "evenly through the window"
-    peak = float(c.times[int(np.argmax(np.abs(profile)))])
+    at = int(np.argmax(np.abs(profile)))
+    if c.by_strength:
+        if (profile > 0.25 * largest).any() and (profile < -0.25 * largest).any():
+            return "by how much it varies within the window"
+        if 0 < at < len(profile) - 1:
+            return "in its moments of middle strength"
+        return f"in its {'strongest' if at else 'weakest'} moments"
+    peak = float(c.times[at])
     if (profile > 0.25 * largest).any() and (profile < -0.25 * largest).any():
         return f"changing sign in the window, strongest at {peak:.2g} {c.time_unit}"
     return f"strongest at {peak:.2g} {c.time_unit}"

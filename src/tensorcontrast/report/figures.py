@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
-from tensorcontrast.report.components import channel_rows, class_means, row_kinds, units
+from tensorcontrast.report.components import (
+    channel_rows,
+    class_means,
+    course,
+    course_label,
+    row_kinds,
+    units,
+)
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text
@@ -40,9 +47,11 @@ def plot_components(
     classes: Sequence[str] | None = None,
     n_components: int = 6,
 ) -> Figure:
-    """Draw what each component is: its channels, its frequencies, its course in time.
+    """Draw what each component is: its channels, its frequencies, its course in the window.
 
-    Where the spectrogram has rows of polarity, a dashed line shows them over the frequencies.
+    The course is over time, or over the moments of the window from the weakest to the strongest,
+    as the spectrogram has them. Where it has rows of polarity, a dashed line shows them over the
+    frequencies.
 
     Parameters
     ----------
@@ -84,6 +93,7 @@ def plot_components(
     axes = figure.subplots(len(order), columns, squeeze=False)
     names = [figure_text(name, 14) for name in channel_rows(model)]
     frequency_unit, time_unit = units(model)
+    moments, by_strength = course(spectrogram)
     rows, _, signed = row_kinds(spectrogram)  # the mean has no frequency of its own
     crowded = len(names) > 12
     for row, r in enumerate(order):
@@ -108,7 +118,7 @@ def plot_components(
             if row == 0:
                 axes[row, 1].legend(loc="best", handlelength=2.2, borderaxespad=0.2)
         dots = "o-" if len(times) < 30 else "-"
-        axes[row, 2].plot(spectrogram.times_, times[:, r], dots, color=style.GREEN, ms=3)
+        axes[row, 2].plot(moments, times[:, r], dots, color=style.GREEN, ms=3)
         for axis in axes[row, :3]:
             axis.axhline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.locator_params(axis="y", nbins=4)
@@ -120,12 +130,12 @@ def plot_components(
             axis.grid(axis="x", visible=True)
             axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.invert_yaxis()
-    titles = ["channels", "frequencies", "time", "mean by class"]
+    titles = ["channels", "frequencies", "moments" if by_strength else "time", "mean by class"]
     for axis, title in zip(axes[0], titles, strict=False):
         axis.set_title(title)
     axes[-1, 0].set_xlabel("channel (weight of unit norm)")
     axes[-1, 1].set_xlabel(f"frequency ({frequency_unit})")
-    axes[-1, 2].set_xlabel(f"time in the window ({time_unit})")
+    axes[-1, 2].set_xlabel(course_label(by_strength, time_unit))
     if means is not None:
         axes[-1, 3].set_xlabel("standard deviations")
     return figure

@@ -70,13 +70,16 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
     parts = [_facts(view.facts, "facts small")]
     if view.components:
         parts.append("<h3>What each feature is</h3>")
+        first = view.components[0]
+        course = "the moments of a window, weakest to strongest" if first.by_strength else "time"
+        order = (
+            "heaviest come first"
+            if first.class_means is None
+            else ("ones that tell the classes apart best come first")
+        )
         parts.append(
             '<p class="lead">Every feature is one component: weights of channels × a profile over '
-            "frequencies × a course in time. Those that tell the classes apart best come first."
-            "</p>"
-            if view.components[0].class_means is not None
-            else '<p class="lead">Every feature is one component: weights of channels × a profile '
-            "over frequencies × a course in time. The heaviest come first.</p>"
+            f"frequencies × a course over {course}. The {order}.</p>"
         )
         parts.append("".join(map(_component, view.components[:SHOWN])))
         rest = view.components[SHOWN:]
