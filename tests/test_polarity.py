@@ -70,12 +70,13 @@ def test_rows_equal_a_slow_loop(representation, window, mean_row):
 
 def test_the_sign_is_that_of_the_channel():
     X = leads(c=4)
-    transformer = SpectrogramTensor(polarity=True, dtype="float64").fit(X)
+    options = {"polarity": True, "n_levels": "time"}
+    transformer = SpectrogramTensor(dtype="float64", **options).fit(X)
     whole = polarity(transformer, X)
     for flipped in range(4):
         other = X.copy()
         other[:, flipped] *= -1
-        again = SpectrogramTensor(polarity=True, dtype="float64").fit(other)
+        again = SpectrogramTensor(dtype="float64", **options).fit(other)
         signs = np.where(np.arange(4) == flipped, -1, 1)
         if flipped == np.argmax(np.abs(transformer.reference_)):
             signs = -signs  # the reference follows the largest: all others fall now
@@ -88,8 +89,8 @@ def test_the_sign_is_that_of_the_channel():
 
 def test_a_common_shift_or_sign_changes_nothing():
     X = leads(t=160)
-    transformer = SpectrogramTensor(n_fft=32, hop=8, polarity=True, dtype="float64")
-    transformer.fit(X[..., :128])
+    transformer = SpectrogramTensor(n_fft=32, hop=8, polarity=True, n_levels="time")
+    transformer.set_params(dtype="float64").fit(X[..., :128])
     here, later = (polarity(transformer, X[..., s : s + 128]) for s in (0, 16))
     np.testing.assert_allclose(here[..., 2:], later[..., :-2], atol=1e-9)
     np.testing.assert_allclose(polarity(transformer, -X[..., :128]), here, atol=1e-9)

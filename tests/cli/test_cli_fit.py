@@ -116,6 +116,26 @@ def test_polarity_of_the_command_line_goes_before_the_file(cli, data, tmp_path, 
     assert tensorize.polarity == {"yes": True, "no": False, "auto": "auto"}[option]
 
 
+@pytest.mark.parametrize(("option", "frames"), [("3", 3), ("time", None), ("auto", None)])
+def test_levels_of_the_command_line_go_before_the_file(cli, data, tmp_path, option, frames):
+    config = tmp_path / "fit.toml"
+    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nn_levels = 2\n")
+    fit = ["fit", data, "-c", config, "--method", "cpd", "-p", "max_iter=2", "-p", "tol=0"]
+    done = cli(*fit, "-o", tmp_path / "m.tcm", "--json")
+    assert done.json["tensor_shape"][2] == 2, done.err
+    done = cli(*fit, "--n-levels", option, "-o", tmp_path / "n.tcm", "--json")
+    tensorize = load_model(tmp_path / "n.tcm").tensorize_
+    assert tensorize.n_levels == (3 if option == "3" else option)
+    shape = done.json["tensor_shape"]
+    assert shape[2] == (frames or tensorize.n_levels_ or len(tensorize.times_))
+
+
+@pytest.mark.parametrize("option", ["many", "0", "-1", "2.5"])
+def test_levels_that_are_none(cli, data, tmp_path, option):
+    done = cli("fit", data, "--n-levels", option, "-o", tmp_path / "m.tcm")
+    assert (done.code, "--n-levels" in done.err) == (2, True), done.err
+
+
 def test_polarity_that_is_not_known(cli, data, tmp_path):
     done = cli("fit", data, "--polarity", "maybe", "-o", tmp_path / "m.tcm")
     assert (done.code, "--polarity 'maybe': use auto, yes, no" in done.err) == (2, True), done.err

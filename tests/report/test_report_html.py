@@ -82,7 +82,13 @@ def test_page_of_a_model(model, rec, tmp_path):
     assert path == tmp_path / "new" / "folder" / "report.html"
     page = check_closed(path.read_text(encoding="utf-8"))
     text = " ".join(page.text)
-    for word in ("Component 0", "frequency (Hz)", "time (s)", *rec.channels, *rec.classes):
+    for word in (
+        "Component 0",
+        "frequency (Hz)",
+        "time in the window (s)",
+        *rec.channels,
+        *rec.classes,
+    ):
         assert word in text
     assert "do this" in text and "No accuracy was measured" in text and "numpy" in text
     assert {p.name for p in (path.parent / "figures").iterdir()} == {
@@ -141,9 +147,8 @@ def test_recordings_without_names_labels_or_rate(tmp_path):
     model = ContrastiveFeatures(decompose=PLC(3, n_epochs=1, tol=1e-2), random_state=0).fit(rec)
     path = report.model_report(model, rec, tmp_path / "r.html", figures=False)
     text = " ".join(check_closed(path.read_text(encoding="utf-8")).text)
-    assert (
-        "cycles/sample" in text and "(samples)" in text and "classes" not in text.split("Notes")[0]
-    )
+    assert "cycles/sample" in text and "moments, weakest first (%)" in text
+    assert "classes" not in text.split("Notes")[0]
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 

@@ -124,7 +124,7 @@ def fit(
     levels: Annotated[
         str | None,
         _option(
-            "--levels",
+            "--n-levels",
             metavar="N",
             help="Order moments by strength, in N levels; auto (default), or time to leave them.",
             autocompletion=_choice("auto", "time"),

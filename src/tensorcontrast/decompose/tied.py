@@ -223,9 +223,12 @@ class TiedContrast:
             own.labels = memory.coarse_labels[level - 1].copy()
             own.centers = memory.coarse_centers[at : at + count].copy()
         graph, change = replace(self.base, n_clusters=count).graph(W, own)
+        # New arrays: a checkpoint that is not written yet may hold the old ones.
         if own.labels is not None:
+            memory.coarse_labels = memory.coarse_labels.copy()
             memory.coarse_labels[level - 1] = own.labels
         if own.centers is not None:
+            memory.coarse_centers = memory.coarse_centers.copy()
             memory.coarse_centers[at : at + count] = own.centers
         return graph, change
 
