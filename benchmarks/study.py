@@ -86,10 +86,6 @@ def neighbours(rec: Recordings) -> np.ndarray | None:
     return None
 
 
-#: What all variants have but those that say otherwise.
-ONE_GRAPH: dict[str, Any] = {"n_clusters": 100}
-
-
 def measure(
     name: str, rec: Recordings, variant: Variant, seed: int, state: int | None = None
 ) -> dict[str, Any]:
@@ -104,7 +100,7 @@ def measure(
     if variant.prepare is not None:
         X = variant.prepare(X[split.unlabelled], X).astype(np.float32)
     if variant.tensors is None:
-        spectrogram = SpectrogramTensor(rec.fs, **variant.tensor).fit(X[split.unlabelled])
+        spectrogram = SpectrogramTensor(rec.fs, **variant.spectrogram).fit(X[split.unlabelled])
         tensors = spectrogram.transform
     else:
         make = variant.tensors
@@ -135,7 +131,7 @@ def measure(
         for at in draws[:2]:
             fitted = X[np.concatenate([split.unlabelled, at])]
             y = np.concatenate([np.full(len(split.unlabelled), -1), rec.y[at]])
-            model: Any = PLC(RANK, random_state=state, **(ONE_GRAPH | variant.plc))
+            model: Any = PLC(RANK, random_state=state, **variant.settings)
             model.fit(tensors(fitted), y, view=view(np.random.default_rng(seed)))
             W = model.transform(T)
             few.append(probe(W, at))
@@ -148,7 +144,7 @@ def measure(
         if variant.cpd:
             model = CPD(RANK, random_state=state).fit(T[split.unlabelled])
         else:
-            model = PLC(RANK, random_state=state, **(ONE_GRAPH | variant.plc)).fit(
+            model = PLC(RANK, random_state=state, **variant.settings).fit(
                 T[split.unlabelled],
                 rec.y[split.unlabelled] if variant.y else None,
                 view=view if variant.fresh else view(np.random.default_rng(seed)),

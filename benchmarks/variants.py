@@ -11,7 +11,7 @@ import numpy as np
 from tensorcontrast import SpectrogramTensor
 
 RANK = 32
-PLAIN = {"mean_row": False, "polarity": False}
+PLAIN = {"mean_row": False, "polarity": False, "n_levels": "time"}
 
 
 @dataclass
@@ -30,6 +30,16 @@ class Variant:
     after: Callable[[Any, np.ndarray], np.ndarray] | None = None
     y: bool = False
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of PLC."""
+        return {"n_clusters": 100, "beta": 0.2} | self.plc
+
+    @property
+    def spectrogram(self) -> dict[str, Any]:
+        """Parameters of the spectrogram; frames are in time where it does not say otherwise."""
+        return {"n_levels": "time"} | self.tensor
+
 
 def equal_channels(fit: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Each channel divided by its root mean square over the unlabelled windows."""
@@ -44,7 +54,7 @@ def stacked(X: np.ndarray, fs: float) -> np.ndarray:
     for share in (2, 1, 0.5):
         n_fft = min(int(base.n_fft_ * share), X.shape[2])
         options = {"n_fft": n_fft, "hop": max(1, n_fft // 8), "mean_row": share == 1}
-        made = SpectrogramTensor(fs, polarity=False, **options)
+        made = SpectrogramTensor(fs, polarity=False, n_levels="time", **options)
         T = made.fit_transform(X)
         cuts = np.array_split(np.arange(T.shape[3]), min(4, T.shape[3]))
         cuts = cuts if len(cuts) == 4 else [np.arange(T.shape[3])] * 4
@@ -111,8 +121,10 @@ def half_whitened(model: Any, W: np.ndarray) -> np.ndarray:
     return ((W - mean) / sd) @ (vectors * np.maximum(values, 1e-9) ** -0.25) @ vectors.T
 
 
-MEAN = {"mean_row": True, "polarity": False}
-POLARITY = {"mean_row": "auto", "polarity": True}
+MEAN = {"mean_row": True, "polarity": False, "n_levels": "time"}
+POLARITY = {"mean_row": "auto", "polarity": True, "n_levels": "time"}
+LEVELS = {"n_levels": "auto"}
+NOW = {"n_clusters": None, "beta": 0.07}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -180,5 +192,15 @@ VARIANTS: dict[str, Variant] = {
         tensor={}, after=unit_length, plc={"n_clusters": 25}
     ),
     "default, half whitened": Variant(tensor={}, after=half_whitened),
+    "levels": Variant(tensor=LEVELS, after=unit_length, plc=NOW),
+    "levels, cpd": Variant(tensor=LEVELS, cpd=True),
+    "levels, 2": Variant(tensor={"n_levels": 2}, after=unit_length, plc=NOW),
+    "levels, 6": Variant(tensor={"n_levels": 6}, after=unit_length, plc=NOW),
+    "levels, β 0.1": Variant(tensor=LEVELS, after=unit_length, plc=NOW | {"beta": 0.1}),
+    "levels, β 0.2": Variant(tensor=LEVELS, after=unit_length, plc=NOW | {"beta": 0.2}),
+    "levels, step 0.02": Variant(
+        tensor=LEVELS, after=unit_length, plc=NOW | {"learning_rate": 0.02}
+    ),
+    "levels, one graph": Variant(tensor=LEVELS, after=unit_length, plc={"beta": 0.07}),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

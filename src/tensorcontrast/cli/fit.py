@@ -338,11 +338,12 @@ def _tell(
         "seconds": round(session.seconds, 3),
     }
     shape = " × ".join(str(n) for n in model.tensorize_.output_shape_)
+    last = "time" if getattr(model.tensorize_, "n_levels_", None) is None else "level"
     shown = facts(
         {
             "model": safe(target),
             "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}",
-            "tensors": f"{shape} (channel × frequency × time)",
+            "tensors": f"{shape} (channel × frequency × {last})",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}",
             "time": f"{session.seconds:.1f} s",

@@ -76,6 +76,7 @@ def report_from_model(
         prefix="",
     )
     rank = features.shape[1]
+    by_time = getattr(model.tensorize_, "n_levels_", None) is None
     figures = []
     if any(len(table.budgets) > 1 for table in tables):
         figures.append(label_curve(tables))
@@ -93,7 +94,8 @@ def report_from_model(
         question=[
             f"What did {rank} features, learned without labels, find in {name}, and what does "
             "each of them stand for?",
-            "Each window of the signal became a spectrogram (channel × frequency × time). All "
+            "Each window of the signal became a spectrogram (channel × frequency × "
+            f"{'time' if by_time else 'level, from its weakest moments to its strongest'}). All "
             "windows together were taken apart into components; how much of each component a "
             "window holds are its features.",
         ],
