@@ -194,6 +194,7 @@ VARIANTS: dict[str, Variant] = {
     "default, half whitened": Variant(tensor={}, after=half_whitened),
     "levels": Variant(tensor=LEVELS, after=unit_length, plc=NOW),
     "levels, cpd": Variant(tensor=LEVELS, cpd=True),
+    "levels, lengths kept": Variant(tensor=LEVELS, plc=NOW),
     "levels, 2": Variant(tensor={"n_levels": 2}, after=unit_length, plc=NOW),
     "levels, 6": Variant(tensor={"n_levels": 6}, after=unit_length, plc=NOW),
     "levels, β 0.1": Variant(tensor=LEVELS, after=unit_length, plc=NOW | {"beta": 0.1}),

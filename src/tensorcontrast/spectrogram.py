@@ -20,6 +20,7 @@ from tensorcontrast._overlap_add import (
 )
 from tensorcontrast._signals import as_signals, check_finite
 from tensorcontrast._signed_rows import learn_reference, levels_differ
+from tensorcontrast._spectrogram_checks import check_learned, check_together
 from tensorcontrast._stft import (
     HINT,
     REPRESENTATIONS,
@@ -364,45 +365,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             self._validate_params()
         except InvalidParameterError as error:
             raise InvalidInputError(str(error)) from None
-        if self.n_jobs == 0:
-            raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
-        if self.mean_row is True and self.representation == "complex":
-            raise InvalidInputError(
-                "mean_row adds nothing to representation='complex', whose row of frequency 0 is "
-                "signed already; leave it False"
-            )
-        if self.n_levels not in ("time", "auto") and self.representation == "complex":
-            raise InvalidInputError(
-                "n_levels puts frames in the order of their size, which says nothing of "
-                "representation='complex' and has no way back; leave it 'time'"
-            )
-        if self.polarity is True and self.representation not in _polarity.REPRESENTATIONS:
-            raise InvalidInputError(
-                f"polarity adds nothing to representation={self.representation!r}, which has two "
-                "parts of each channel already; leave it False"
-            )
+        check_together(self)
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
-        if not isinstance(getattr(self, "mean_row_", None), bool):
-            self.mean_row_ = self.mean_row is True  # files from before there was a choice
-        self.reference_ = getattr(self, "reference_", None)
-        self.polarity_ = self.reference_ is not None
-        weights = self.reference_
-        if weights is not None and not (
-            isinstance(weights, np.ndarray)
-            and self.representation in _polarity.REPRESENTATIONS
-            and weights.shape == (self.n_channels_in_,)
-            and weights.dtype.kind == "f"
-            and np.isfinite(weights).all()
-        ):
-            raise InvalidInputError(f"the reference of {self.n_channels_in_} channels is {weights}")
-        self.n_levels_ = getattr(self, "n_levels_", None)
-        if self.n_levels_ is not None and not (type(self.n_levels_) is int and self.n_levels_ > 0):
-            raise InvalidInputError(f"the number of levels is {self.n_levels_!r}")
-        sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
-        if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
-            raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
+        check_learned(self)
         self._frames = self._make_frames()
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
