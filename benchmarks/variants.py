@@ -114,6 +114,12 @@ def unit_length(model: Any, W: np.ndarray) -> np.ndarray:
     return Z / np.linalg.norm(Z, axis=1, keepdims=True)
 
 
+def root_of_length(model: Any, W: np.ndarray) -> np.ndarray:
+    """Standardised features over the root of their length: half of the way to unit length."""
+    Z = (W - model.features_.mean(axis=0)) / model.features_.std(axis=0)
+    return Z / np.sqrt(np.linalg.norm(Z, axis=1, keepdims=True))
+
+
 def half_whitened(model: Any, W: np.ndarray) -> np.ndarray:
     """Standardised features, times the fourth root of the inverse of their correlations."""
     mean, sd = model.features_.mean(axis=0), model.features_.std(axis=0)
@@ -195,6 +201,10 @@ VARIANTS: dict[str, Variant] = {
     "levels": Variant(tensor=LEVELS, after=unit_length, plc=NOW),
     "levels, cpd": Variant(tensor=LEVELS, cpd=True),
     "levels, lengths kept": Variant(tensor=LEVELS, plc=NOW),
+    "levels, root of length": Variant(tensor=LEVELS, after=root_of_length, plc=NOW),
+    "levels, β 0.2, root of length": Variant(
+        tensor=LEVELS, after=root_of_length, plc=NOW | {"beta": 0.2}
+    ),
     "levels, 2": Variant(tensor={"n_levels": 2}, after=unit_length, plc=NOW),
     "levels, 6": Variant(tensor={"n_levels": 6}, after=unit_length, plc=NOW),
     "levels, β 0.1": Variant(tensor=LEVELS, after=unit_length, plc=NOW | {"beta": 0.1}),
