@@ -8,7 +8,8 @@ random states. Printed are means with 60 and with all labels, the reconstruction
 CPD's of the same tensors, and the difference to the first variant of the same halves and states,
 with its standard error.
 
-Results go to ``benchmarks/results/draws-NAME.json``. Needs the recordings named by
+Results go to ``benchmarks/results/draws-NAME.json``, beside those of other variants with as many
+halves and states. Needs the recordings named by
 TENSORCONTRAST_DATA.
 """
 
@@ -142,12 +143,16 @@ def main() -> int:
         pairs = [", ".join(texts[i : i + 2]) for i in range(0, 2 * len(ways), 2)]
         table.add_row(variant, *pairs, f"{means[-1]:+.1%}")
     Console(width=160).print(table)
+    path = RESULTS / f"draws-{arguments.data}.json"
+    size = {"halves": arguments.halves, "states": arguments.states}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    kept = before["cells"] if before and size == {k: before.get(k) for k in size} else {}
     result = {
         "environment": environment(),
+        **size,
         "columns": [f"{w}, {b}" for w in ways for b in ("60 labels", "all labels")] + ["error"],
-        "cells": {v: found[:, k].tolist() for k, v in enumerate(arguments.variants)},
+        "cells": kept | {v: found[:, k].tolist() for k, v in enumerate(arguments.variants)},
     }
-    path = RESULTS / f"draws-{arguments.data}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0
 

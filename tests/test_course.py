@@ -117,6 +117,9 @@ def test_auto_looks_at_what_was_observed():
     X[np.random.default_rng(0).random(X.shape) < 0.003] = np.nan
     X[:20, :, :40] = np.nan  # whose frames say nothing of the position
     assert SpectrogramTensor(missing="mask").fit(X).n_levels_ == 4
+    never = X + 5
+    never[:, :, :20] = np.nan  # no window has the first frames
+    assert SpectrogramTensor(missing="mask").fit(never).n_levels_ == 4
     X = np.where(np.isnan(X), np.nan, aligned())
     assert SpectrogramTensor(missing="mask").fit(X).n_levels_ is None
     nothing = np.full_like(X, np.nan)

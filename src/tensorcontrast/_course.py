@@ -67,9 +67,13 @@ def locked(tensors: np.ndarray) -> bool:
     the same mean at every position, but for chance, which is 1 in n or less of the variance.
     """
     there = ~np.isnan(tensors)
-    counts = np.maximum(there.sum(axis=0), 1)
+    counts = there.sum(axis=0)
+    seen = counts > 0  # positions that were observed in any window
+    positions = np.maximum(seen.sum(axis=2, keepdims=True), 1)
+    counts = np.maximum(counts, 1)
     course = np.where(there, tensors, 0).sum(axis=0, dtype=np.float64) / counts  # (c, f, t)
-    rows = course.mean(axis=2, keepdims=True)
+    rows = course.sum(axis=2, keepdims=True) / positions
     rest = np.where(there, tensors - rows.astype(tensors.dtype), 0)
-    total = float((np.einsum("ncft,ncft->cft", rest, rest) / counts).mean(axis=2).sum())
-    return float(course.var(axis=2).sum()) > (LOCKED + 2 / len(tensors)) * total
+    total = float((np.einsum("ncft,ncft->cft", rest, rest) / counts / positions).sum())
+    by_position = float((seen * (course - rows) ** 2 / positions).sum())
+    return by_position > (LOCKED + 2 / len(tensors)) * total

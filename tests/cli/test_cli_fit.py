@@ -130,7 +130,7 @@ def test_levels_of_the_command_line_go_before_the_file(cli, data, tmp_path, opti
     assert shape[2] == (frames or tensorize.n_levels_ or len(tensorize.times_))
 
 
-@pytest.mark.parametrize("option", ["many", "0", "-1", "2.5"])
+@pytest.mark.parametrize("option", ["many", "0", "-1", "2.5", "²", ""])
 def test_levels_that_are_none(cli, data, tmp_path, option):
     done = cli("fit", data, "--n-levels", option, "-o", tmp_path / "m.tcm")
     assert (done.code, "--n-levels" in done.err) == (2, True), done.err

@@ -175,7 +175,7 @@ def fit(
             "representation": representation,
             "mean_row": mean_row,
             "polarity": None if polarity is None else POLARITY[polarity],
-            "n_levels": int(levels) if levels is not None and levels.isdigit() else levels,
+            "n_levels": int(levels) if levels is not None and levels.isdecimal() else levels,
         },
     )
     data = data or settings.data.path

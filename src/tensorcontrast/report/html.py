@@ -72,14 +72,10 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
         parts.append("<h3>What each feature is</h3>")
         first = view.components[0]
         course = "the moments of a window, weakest to strongest" if first.by_strength else "time"
-        order = (
-            "heaviest come first"
-            if first.class_means is None
-            else ("ones that tell the classes apart best come first")
-        )
+        best = "heaviest" if first.class_means is None else "ones that tell the classes apart best"
         parts.append(
             '<p class="lead">Every feature is one component: weights of channels × a profile over '
-            f"frequencies × a course over {course}. The {order}.</p>"
+            f"frequencies × a course over {course}. The {best} come first.</p>"
         )
         parts.append("".join(map(_component, view.components[:SHOWN])))
         rest = view.components[SHOWN:]
