@@ -85,7 +85,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     n_levels : int, "time" or "auto", default="auto"
         Put the frames of every row in the order of their size, and keep the means of so many equal
         shares of them, from the smallest to the largest: how strong the row is in its weakest and
-        in its strongest moments, wherever these are in the window. "time" keeps the frames in time.
+        in its strongest moments, wherever these are in the window. Rows with a sign go from the
+        lowest to the highest value. "time" keeps the frames in time.
         "auto" takes 4 levels of magnitudes where windows are not aligned to anything, that is
         where rows do not depend on the position in the window; time where they do, where there
         are no more frames than levels, and where fewer than 32 windows are fitted.
