@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _unit_length, checks, threads
+from tensorcontrast import _beside, _shapes, _unit_length, checks, threads
 from tensorcontrast import augment as augmentations
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
-from tensorcontrast.decompose import CPD, PLC
+from tensorcontrast.decompose import CPD, PLC, kernels
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
@@ -51,11 +51,17 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Default: ``PLC()``.
     fresh_views : bool, default=False
         Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
+    shapes : bool or "auto", default="auto"
+        Put shapes beside the spectrograms: how often short patterns of all sizes occur in a window
+        (shares of dilated convolutions above a bias, 256 principal values of them), which tells
+        what magnitudes of frequencies do not. They are decomposed together with the spectrograms,
+        with loadings of their own. "auto" does so where frames are in levels and nothing is
+        missing.
     unit_length : bool or "auto", default="auto"
         Standardise the features by those of the fitted windows, and scale each window's to a root
         mean square of one: which features stand out in a window, not how loud it is. This is how
-        the contrast compares windows, and better for a linear classifier; "auto" does it for
-        ``PLC()`` and leaves what CPD, ATD and the literal PLC give as it is.
+        the contrast compares windows; "auto" does it for ``PLC()`` of frames in time, where a
+        linear classifier gains by it, and leaves all other features as they are.
     missing : {"error", "mask"}, default="error"
         With "mask", NaN in signals are samples that were not observed (dropped electrodes, gaps):
         frames that hold one are left out, in ``fit`` and in ``transform``.
@@ -71,6 +77,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         The fitted parts.
     factors_ : list of arrays
         What was learned: weights of channels, of frequencies and of time, one column a feature.
+    shapes_ : dict or None
+        Kernels, biases and principal directions of the shapes beside the spectrograms.
     channels_ : tuple of str
     feature_mean_, feature_deviation_ : (rank,) arrays
         Of the fitted windows' features, where ``unit_length`` asks for them.
@@ -98,6 +106,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
+        "shapes": ["boolean", StrOptions({"auto"})],
         "unit_length": ["boolean", StrOptions({"auto"})],
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
@@ -113,6 +122,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
         fresh_views: bool = False,
+        shapes: bool | str = "auto",
         unit_length: bool | str = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
@@ -124,6 +134,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.augment = augment
         self.decompose = decompose
         self.fresh_views = fresh_views
+        self.shapes = shapes
         self.unit_length = unit_length
         self.missing = missing
         self.n_jobs = n_jobs
@@ -167,14 +178,15 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         part = spread or isinstance(signals, np.memmap)
         few = signals[:: max(1, -(-len(signals) // LEVEL_WINDOWS))]
         tensorize.fit(np.asarray(few) if part else signals)
-        tensors = _tensors(signals, tensorize)
+        maker, state = self._with_shapes(tensorize, decompose, signals)
+        tensors = _tensors(signals, maker)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
         keep = keep and not spread
 
         def view(generator: np.random.Generator) -> Any:
             seed = int(generator.integers(2**31))
-            made = _tensors(signals, tensorize, augment, seed)
+            made = _tensors(signals, maker, augment, seed)
             return made.array() if keep else made
 
         if sequence is not None and not isinstance(decompose, PLC):
@@ -191,19 +203,31 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             else:
                 decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
+        self.shapes_, self._maker = state, maker
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels
         self.fs_ = fs
         self.feature_mean_ = self.feature_deviation_ = None
-        if self._wants_unit_length(decompose):
+        if self._wants_unit_length(decompose, tensorize):
             W = decompose.features_ if isinstance(decompose, CPEstimator) else None
             W = checks.plain_output(decompose, X) if W is None else W
             self.feature_mean_, self.feature_deviation_ = _unit_length.moments(W)
         return self
 
-    def _wants_unit_length(self, decompose: Any) -> bool:
+    def _with_shapes(self, tensorize: Any, decompose: Any, signals: Any) -> tuple[Any, Any]:
+        """Return what makes tensors of signals, with shapes where asked for, and their state."""
+        if not _beside.asked(self.shapes, tensorize, decompose, len(signals)):
+            return tensorize, None
+        some = np.asarray(signals[:: -(-len(signals) // _shapes.WINDOWS)])
+        maker = _beside.learn(some, tensorize)
+        if "beside" in decompose.get_params():
+            decompose.set_params(beside=maker.n_slices)
+        return maker, maker.state()
+
+    def _wants_unit_length(self, decompose: Any, tensorize: Any) -> bool:
         if self.unit_length == "auto":
-            return isinstance(decompose, PLC) and decompose.solver == "tied"
+            in_time = getattr(tensorize, "n_levels_", None) is None
+            return in_time and isinstance(decompose, PLC) and decompose.solver == "tied"
         return bool(self.unit_length)
 
     def _scaled(self, W: Any) -> Any:
@@ -229,10 +253,16 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
         if is_dask(signals):
-            made = self.decompose_.transform(_tensors(signals, self.tensorize_))
+            made = self.decompose_.transform(_tensors(signals, self._maker))
             return cast(Array, self._scaled(made))
-        tensorize, decompose = self.tensorize_, self.decompose_
-        if self.missing == "mask" and tensorize.get_params().get("missing") == "error":
+        tensorize, decompose = self._maker, self.decompose_
+        masked = self.missing == "mask" and self.tensorize_.get_params().get("missing") == "error"
+        if masked and self.shapes_ is not None:
+            raise InvalidInputError(
+                "missing='mask': this model was fitted with shapes, which signals with gaps do not "
+                "have; fit with shapes=False or missing='mask', or fill the gaps"
+            )
+        if masked:
             # A model that was fitted on whole signals takes others where it is told to.
             tensorize = copy(tensorize).set_params(missing="mask")
             decompose = copy(decompose).set_params(missing="mask")
@@ -242,6 +272,11 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 for block in SpectrogramSource(signals, tensorize).blocks()
             ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def tensors(self, X: Any) -> Array:
+        """Tensors of signals as they are decomposed: spectrograms, and what stands beside them."""
+        check_is_fitted(self, "decompose_")
+        return np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
 
     def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:
         """Array, sampling rate and channel names, from the parameters or from Recordings."""
@@ -273,7 +308,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Factors of the decomposition: channels, frequencies, times."""
         check_is_fitted(self, "decompose_")
         factors: list[Array] = self.decompose_.factors_
-        return factors
+        return list(kernels.parted(factors)[0])
 
     @property
     def labels_(self) -> NDArray[np.intp]:
@@ -290,10 +325,19 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         model_io.save_model(self, path)
 
     def _check_learned(self) -> None:
-        if tuple(self.decompose_.dims_) != tuple(self.tensorize_.output_shape_):
+        shape = tuple(self.tensorize_.output_shape_)
+        self.shapes_ = getattr(self, "shapes_", None)  # older files have none
+        self._maker, n_slices = self.tensorize_, 0
+        if self.shapes_ is not None:
+            sizes = self.n_channels_in_, self.n_times_in_
+            self._maker = _beside.restored(self.shapes_, self.tensorize_, *sizes)
+            n_slices = self._maker.n_slices
+        if tuple(self.decompose_.dims_) != (shape[0] + n_slices, *shape[1:]) or (
+            n_slices != getattr(self.decompose_, "beside", n_slices)
+        ):
             raise InvalidInputError(
-                f"spectrograms of shape {self.tensorize_.output_shape_} do not fit a decomposition "
-                f"of {tuple(self.decompose_.dims_)}"
+                f"spectrograms of shape {shape} and {n_slices} slices beside them do not fit a "
+                f"decomposition of {tuple(self.decompose_.dims_)}"
             )
         for name in ("feature_mean_", "feature_deviation_"):
             learned = getattr(self, name, None)

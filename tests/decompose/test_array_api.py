@@ -39,9 +39,14 @@ def agree(there, here):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("beside", [0, 4])
 @pytest.mark.parametrize("dims", DIMS)
-def test_every_kernel_on_torch(dims, dtype):
+def test_every_kernel_on_torch(dims, dtype, beside):
     X, W, factors = case(dims, dtype)
+    if beside:
+        rng = np.random.default_rng(1)
+        X = np.concatenate([X, rng.normal(size=(len(X), beside)).astype(dtype)], axis=1)
+        factors = [*factors, rng.normal(size=(1, beside, W.shape[1])).astype(dtype)]
     Q, WtW, HtH = W.T @ X, W.T @ W, kernels.gram(factors)
     calls = [
         (kernels.inner, (X, X)),
@@ -49,7 +54,8 @@ def test_every_kernel_on_torch(dims, dtype):
         (kernels.khatri_rao, (factors,)),
         (kernels.gram, (factors,)),
         (kernels.factor_products, (X, W)),
-        *((kernels.mttkrp, (Q, factors, k)) for k in range(len(dims))),
+        *((kernels.mttkrp, (Q, factors, k)) for k in range(len(factors))),
+        (kernels.fitted_product, (Q, factors)),
         (kernels.ridge_solve, (W, HtH, 0.1)),
         (kernels.ridge_solve, (W, HtH, np.array([0.1, 0.2, 0.3]))),
         (kernels.update_factors, (Q, WtW, factors, 0.1)),
@@ -60,7 +66,8 @@ def test_every_kernel_on_torch(dims, dtype):
         (kernels.normal_form, (factors, np.linalg.norm(W, axis=0))),
     ]
     names = {function.__name__ for function, _ in calls}
-    assert names == set(kernels.__all__) - {"factor_match_score"}  # a Hungarian matching, in SciPy
+    # A Hungarian matching, in SciPy; and what no array library takes part in.
+    assert names == set(kernels.__all__) - {"factor_match_score", "parted"}
     for function, arguments in calls:
         there = [as_torch(a) if isinstance(a, np.ndarray | list) else a for a in arguments]
         agree(function(*there), function(*arguments))

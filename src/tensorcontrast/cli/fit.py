@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MODEL = "Model"
 METHODS = ("plc", "cpd", "atd", "plc-paper")
 AUGMENTS = ("gentle", "har", "sleep-edf", "ptb-xl")
-POLARITY: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
+WHEN: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
 
 
 def _choice(*names: str) -> Any:
@@ -118,7 +118,7 @@ def fit(
             "--polarity",
             metavar="WHEN",
             help="Keep the sign between channels (leads): auto (default), yes or no.",
-            autocompletion=_choice(*POLARITY),
+            autocompletion=_choice(*WHEN),
         ),
     ] = None,
     levels: Annotated[
@@ -128,6 +128,15 @@ def fit(
             metavar="N",
             help="Order moments by strength, in N levels; auto (default), or time to leave them.",
             autocompletion=_choice("auto", "time"),
+        ),
+    ] = None,
+    shapes: Annotated[
+        str | None,
+        _option(
+            "--shapes",
+            metavar="WHEN",
+            help="Put shapes of signals beside spectrograms: auto (default), yes or no.",
+            autocompletion=_choice(*WHEN),
         ),
     ] = None,
     missing: Annotated[
@@ -158,14 +167,16 @@ def fit(
     Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
     fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
-    if polarity is not None and polarity not in POLARITY:
-        raise UsageFailure(f"--polarity {polarity!r}: use {', '.join(POLARITY)}")
+    for option, given in (("--polarity", polarity), ("--shapes", shapes)):
+        if given is not None and given not in WHEN:
+            raise UsageFailure(f"{option} {given!r}: use {', '.join(WHEN)}")
     settings = _settings(
         config,
         method=method,
         rank=rank,
         seed=seed,
         augment=augment,
+        shapes=None if shapes is None else WHEN[shapes],
         missing=missing,
         robust=robust,
         params=_params(param),
@@ -174,7 +185,7 @@ def fit(
             "hop": hop,
             "representation": representation,
             "mean_row": mean_row,
-            "polarity": None if polarity is None else POLARITY[polarity],
+            "polarity": None if polarity is None else WHEN[polarity],
             "n_levels": int(levels) if levels is not None and levels.isdecimal() else levels,
         },
     )
@@ -331,6 +342,7 @@ def _tell(
         "n_times": rec.n_times,
         "fs": rec.fs,
         "tensor_shape": model.tensorize_.output_shape_,
+        "shapes": 0 if model.shapes_ is None else int(model.shapes_["basis"].shape[1]),
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
         "checkpoint": None if kept.path is None else str(kept.path),
@@ -339,11 +351,14 @@ def _tell(
     }
     shape = " × ".join(str(n) for n in model.tensorize_.output_shape_)
     last = "time" if getattr(model.tensorize_, "n_levels_", None) is None else "level"
+    beside = ""
+    if model.shapes_ is not None:
+        beside = f", {model.shapes_['basis'].shape[1]} values of shapes beside it"
     shown = facts(
         {
             "model": safe(target),
             "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}",
-            "tensors": f"{shape} (channel × frequency × {last})",
+            "tensors": f"{shape} (channel × frequency × {last}){beside}",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}",
             "time": f"{session.seconds:.1f} s",

@@ -62,6 +62,7 @@ class FitSettings(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
     fresh_views: bool = False
+    shapes: bool | Literal["auto"] = "auto"
     unit_length: bool | Literal["auto"] = "auto"
     missing: Literal["error", "mask"] | None = None
     robust: Literal["huber"] | None = None
@@ -117,6 +118,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         augment=view,
         decompose=_decomposition(settings),
         fresh_views=settings.fresh_views,
+        shapes=settings.shapes,
         unit_length=settings.unit_length,
         missing=settings.missing or "error",
         random_state=settings.seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
@@ -43,6 +43,8 @@ ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
 
+    #: Whether further slices may stand beside the modes.
+    takes_beside: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rank": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -56,6 +58,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "center": ["boolean"],
         "scale": ["boolean"],
+        "beside": [Interval(Integral, 0, None, closed="left")],
         "compress": [
             StrOptions({"auto"}),
             Interval(Real, 0, 1, closed="right"),
@@ -149,7 +152,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
                 views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
             recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
-            with threads.for_work(n * int(np.prod(ready.dims)) * self.rank_):
+            with threads.for_work(n * ready.size * self.rank_):
                 with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
                     fit = self._solve(views, known, rng)
                 if fit.interrupted:
@@ -288,6 +291,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.rank,
             center=self.center,
             scale=self.scale,
+            beside=self._beside(data.dims),
         )
         self.sample_weight_ = None if ready.held is None else ready.held**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
@@ -298,7 +302,16 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _ready(self, n_samples: int) -> Preparation:
         """Return mean and scale as learned, for samples as they are."""
         spread = self.scale_ / float(np.sqrt(self.center_.size))
-        return Preparation(n_samples, self.center_, self.scale_, spread)
+        return Preparation(n_samples, self.center_, self.scale_, spread, beside=self.beside)
+
+    def _beside(self, dims: Sequence[int]) -> int:
+        """Return ``beside``, checked against the shape of the data."""
+        if self.beside >= dims[0]:
+            raise InvalidInputError(
+                f"beside={self.beside} leaves nothing of a first mode of {dims[0]}; pass less, or "
+                "0 where all entries are products of the modes"
+            )
+        return int(self.beside)
 
     # ---------------------------------------------------------------- using the model
 
@@ -363,7 +376,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Raise where the learned attributes of a loaded model do not fit each other."""
         shapes = [U.shape for U in self.factors_]
         if (
-            shapes != [(d, self.rank_) for d in self.dims_]
+            shapes != start.shapes(self.dims_, self.rank_, self.beside)
             or self.center_.shape != tuple(self.dims_)
             or self.ridge_.shape != (self.rank_,)
             or self.n_features_in_ != self.dims_[0]

@@ -290,8 +290,8 @@ def sweep(
 
 def _misfit(sums: Statistics, factors: list[Array]) -> float:
     """``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` from the sums over samples."""
-    M = kernels.mttkrp(sums.Q, factors, 0)
-    return kernels.inner(sums.WtW, kernels.gram(factors)) - 2.0 * kernels.inner(M, factors[0])
+    fitted = kernels.fitted_product(sums.Q, factors)
+    return kernels.inner(sums.WtW, kernels.gram(factors)) - 2.0 * fitted
 
 
 def epoch(

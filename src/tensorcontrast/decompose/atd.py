@@ -98,7 +98,7 @@ class ATD(CPEstimator):
         Iterations without contrast at the start.
     max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
         As in :class:`CPD`.
-    center, scale, compress, dtype, forgetting, missing, robust, checkpoint, every
+    center, scale, beside, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -154,6 +154,7 @@ class ATD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
+        beside: int = 0,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -182,6 +183,7 @@ class ATD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
+        self.beside = beside
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting

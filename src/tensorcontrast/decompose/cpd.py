@@ -43,6 +43,10 @@ class CPD(CPEstimator):
         Clusters of ``labels_``. Default: min(8, n // 2).
     center, scale : bool, default=True
         Subtract the mean tensor, and scale to a mean squared norm of 1.
+    beside : int, default=0
+        Slices I_1 − beside … I_1 − 1 of the first mode that are no product of the modes: each of
+        their entries has a loading of its own in every component, fitted together with the modes.
+        ``SpectrogramTensor`` puts what is no spectrogram there.
     compress : "auto", float, sequence of int or None, default="auto"
         Fit on cores that an orthonormal basis a mode makes of the samples; the factors are mapped
         back exactly. "auto" does so for data of a GiB or more in memory, and for all that is read
@@ -77,7 +81,8 @@ class CPD(CPEstimator):
     Attributes
     ----------
     factors_ : list of (I_k, rank_) arrays
-        In normal form: unit columns, sorted by weight, fixed signs.
+        In normal form: unit columns, sorted by weight, fixed signs. With ``beside`` the first has
+        as many rows less, and a last one (1, entries, rank_) holds the loadings of these entries.
     weights_ : (rank_,) array
         Root mean square of each feature over the fitted samples.
     features_ : (n, rank_) array
@@ -138,6 +143,7 @@ class CPD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
+        beside: int = 0,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -161,6 +167,7 @@ class CPD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
+        self.beside = beside
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting

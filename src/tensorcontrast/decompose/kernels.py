@@ -9,6 +9,10 @@ Shapes used throughout::
     H        (i, r)     Khatri–Rao product of the factors, rows in the order of the flattened tensor
     Q        (r, i)     Wᵀ X, from which every mode's MTTKRP follows without touching X again
 
+A last factor D of three dimensions (1, p, r) stands beside the others: the last p of the i entries
+of a sample have loadings of their own instead of a product of modes, and H is the Khatri–Rao
+product of the others with D below it. All sums over entries are those of both parts.
+
 Sums over samples that feed an error are taken in float64 whatever the dtype of the arrays.
 
 Arrays may be of any library with the array API (NumPy, PyTorch on any device, CuPy): results are
@@ -36,11 +40,13 @@ __all__ = [
     "cp_to_flat",
     "factor_match_score",
     "factor_products",
+    "fitted_product",
     "gram",
     "inner",
     "khatri_rao",
     "mttkrp",
     "normal_form",
+    "parted",
     "residual_direct",
     "residual_squared",
     "ridge_solve",
@@ -65,7 +71,9 @@ def inner(a: Array, b: Array) -> float:
     xp = array_namespace(a, b)
     if 0 in a.shape:
         return 0.0
-    if a.ndim != 2:
+    if a.ndim == 3:
+        a, b = (x.reshape(-1, x.shape[-1]) for x in (a, b))
+    elif a.ndim != 2:
         a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
     return float(xp.sum(_row_products(a, b), dtype=xp.float64))
@@ -83,30 +91,42 @@ def row_norms_squared(X: Array) -> Array:
     return xp.concat(parts) if parts else xp.zeros(0, dtype=xp.float64)
 
 
+def parted(factors: Factors) -> tuple[Factors, Array | None]:
+    """Return the factors of the modes, and D (p, r) where one stands beside them."""
+    if factors[-1].ndim == 3:
+        return factors[:-1], factors[-1][0]
+    return factors, None
+
+
 def khatri_rao(factors: Factors) -> Array:
     """Column-wise Kronecker product of the factors: H (i, r), row order of a C-ordered tensor.
 
     Equation E1.
     """
-    r = factors[0].shape[1]
-    rows = factors[0].T
-    for U in factors[1:]:
+    modes, beside = parted(factors)
+    r = modes[0].shape[1]
+    rows = modes[0].T
+    for U in modes[1:]:
         # (r, a, 1) * (r, 1, b) -> (r, a·b)
         rows = (rows[:, :, None] * U.T[:, None, :]).reshape(r, -1)
+    if beside is not None:
+        rows = array_namespace(rows).concat([rows, beside.T], axis=1)
     return rows.T  # in the memory order in which X @ H is fastest
 
 
 def gram(factors: Factors, skip: int | None = None) -> Array:
     """Gram matrix HᵀH = ∘_k U_kᵀU_k (r, r) by Hadamard products, one mode left out if asked.
 
-    Equation E10: H is never formed for it.
+    Equation E10: H is never formed for it. A mode left out is one of its own part of H alone.
     """
-    xp = array_namespace(*factors)
-    out = xp.ones_like(factors[0].T @ factors[0])
-    for k, U in enumerate(factors):
+    modes, beside = parted(factors)
+    out = array_namespace(*modes).ones_like(modes[0].T @ modes[0])
+    if beside is not None and skip is not None and skip % len(factors) == len(modes):
+        return out
+    for k, U in enumerate(modes):
         if k != skip:
             out = out * (U.T @ U)
-    return out
+    return out if beside is None or skip is not None else out + beside.T @ beside
 
 
 def factor_products(X: Array, W: Array) -> Array:
@@ -126,6 +146,12 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     modes behind ``mode`` are contracted first, then those before it. Equation E10.
     """
     r = Q.shape[0]
+    factors, beside = parted(factors)
+    if beside is not None:
+        size = Q.shape[1] - len(beside)
+        if mode == len(factors):
+            return _contiguous(Q[:, size:].T)[None]
+        Q = Q[:, :size]
     before = math.prod(int(U.shape[0]) for U in factors[:mode])
     behind = math.prod(int(U.shape[0]) for U in factors[mode + 1 :])
     T = Q.reshape(r, before * factors[mode].shape[0], behind)
@@ -202,6 +228,14 @@ def update_factors(
     -----
     Equation E10.
     """
+    modes, beside = parted(factors)
+    if beside is not None:
+        # Given W both parts of H are apart: each has its own least squares.
+        size = Q.shape[1] - len(beside)
+        found, misfit = update_factors(Q[:, :size], WtW, modes, alpha)
+        M = _contiguous(Q[:, size:].T)
+        D = ridge_solve(M, WtW, alpha)
+        return [*found, D[None]], misfit + inner(WtW, D.T @ D) - 2.0 * inner(M, D)
     factors = list(factors)
     misfit = 0.0
     grams = [U.T @ U for U in factors]
@@ -215,6 +249,15 @@ def update_factors(
         grams[k] = factors[k].T @ factors[k]
         misfit = inner(gamma, grams[k]) - 2.0 * inner(M, factors[k])
     return factors, misfit
+
+
+def fitted_product(Q: Array, factors: Factors) -> float:
+    """``⟨X, WHᵀ⟩`` from Q = WᵀX."""
+    modes, beside = parted(factors)
+    value = inner(mttkrp(Q, factors, 0), modes[0])
+    if beside is not None:
+        value += inner(Q[:, Q.shape[1] - len(beside) :].T, beside)
+    return value
 
 
 def cp_norm_squared(W: Array, factors: Factors) -> float:
@@ -264,7 +307,8 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
     """Sign, scale and order normal form of a CP model, so that two runs can be compared.
 
     Columns get unit length, the entry of largest size in each column becomes positive, and the
-    components are sorted by ``weights · ∏‖u_k‖``, largest first.
+    components are sorted by ``weights · ∏‖u_k‖``, largest first. Loadings beside the modes are
+    divided by what features are multiplied with.
 
     Parameters
     ----------
@@ -283,7 +327,8 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
     xp = array_namespace(*factors)
     gain = xp.ones(factors[0].shape[1], dtype=xp.float64, device=device(factors[0]))
     unit: list[Array] = []
-    for U in factors:
+    modes, beside = parted(factors)
+    for U in modes:
         wide = _float64(U)
         norm = xp.sqrt(xp.sum(wide * wide, axis=0))
         largest = xp.argmax(xp.abs(wide), axis=0)
@@ -301,14 +346,19 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
     columns = [xp.astype(xp.take(U, order, axis=1), dtype) for U in unit]
     if is_numpy_namespace(xp):
         columns = [np.ascontiguousarray(U) for U in columns]
-    return columns, xp.take(gain, order), order
+    gain = xp.take(gain, order)
+    if beside is not None:
+        own = _float64(xp.take(beside, order, axis=1))
+        columns.append(xp.astype(own / xp.where(gain == 0, xp.ones_like(gain), gain), dtype)[None])
+    return columns, gain, order
 
 
 def factor_match_score(a: Factors, b: Factors) -> float:
     """Factor match score of two CP models: 1 where they agree up to order, sign and scale.
 
     The mean over components of ``∏_k |cos(u_k, v_k)|`` under the best matching (Hungarian
-    method). With different ranks the smaller one is matched into the larger.
+    method). With different ranks the smaller one is matched into the larger. Loadings beside the
+    modes do not count.
     """
     if len(a) != len(b) or any(U.shape[0] != V.shape[0] for U, V in zip(a, b, strict=True)):
         raise InvalidInputError(
@@ -316,7 +366,7 @@ def factor_match_score(a: Factors, b: Factors) -> float:
             "only models of the same tensor shape can be matched"
         )
     similarity = np.ones((a[0].shape[1], b[0].shape[1]))
-    for U, V in zip(a, b, strict=True):
+    for U, V in zip(parted(a)[0], parted(b)[0], strict=True):
         u = U.astype(np.float64) / np.maximum(np.linalg.norm(U, axis=0), np.finfo(float).tiny)
         v = V.astype(np.float64) / np.maximum(np.linalg.norm(V, axis=0), np.finfo(float).tiny)
         similarity *= np.abs(u.T @ v)

@@ -48,7 +48,7 @@ class NormalForm:
         if dead.any():
             gain = np.where(dead, 0.0, gain)
             for U in factors:
-                U[:, dead] = 0.0
+                U[..., dead] = 0.0
         scale = gain.astype(features.W.dtype)
         W = features.W[:, order] * scale
         V = None if features.V is None else features.V[:, order] * scale

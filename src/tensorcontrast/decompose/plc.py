@@ -99,7 +99,7 @@ class PLC(CPEstimator):
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
-    center, scale, compress, dtype, forgetting, missing, robust, checkpoint, every
+    center, scale, beside, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -194,6 +194,7 @@ class PLC(CPEstimator):
         step_size: float = 1.0,
         center: bool = True,
         scale: bool = True,
+        beside: int = 0,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -234,6 +235,7 @@ class PLC(CPEstimator):
         self.step_size = step_size
         self.center = center
         self.scale = scale
+        self.beside = beside
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting

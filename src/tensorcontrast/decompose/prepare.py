@@ -40,6 +40,8 @@ class Preparation:
     bases: list[Array] | None = None
     #: What each sample is multiplied with where artefacts are held down (n,).
     held: Array | None = None
+    #: Slices of the first mode that stand beside the modes.
+    beside: int = 0
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -47,6 +49,11 @@ class Preparation:
         if self.bases is None:
             return tuple(self.center.shape)
         return tuple(V.shape[1] for V in self.bases)
+
+    @property
+    def size(self) -> int:
+        """Entries of a sample as it is fitted."""
+        return self.center.size if self.bases is None else compress.core_size(self.bases)
 
     def rows(self, source: Source) -> tuple[Array, float]:
         """Rows (n, i) of a view as they are fitted, and the squared norm of what they stand for."""
@@ -57,7 +64,7 @@ class Preparation:
             and len(source.X) == self.n_samples
         ):
             return scaling.normalised_rows(source.X, self.center, self.scale)
-        out = np.empty((self.n_samples, int(np.prod(self.dims))), dtype=self.center.dtype)
+        out = np.empty((self.n_samples, self.size), dtype=self.center.dtype)
         at, norm = 0, 0.0
         for block in self.centred(source):
             if at + len(block) <= len(out):
@@ -116,31 +123,39 @@ class Preparation:
             return lambda: pair(view())
         return pair(view)
 
+    @property
+    def _marker(self) -> list[Array]:
+        """Last of the bases, where something stands beside the modes."""
+        if not self.beside:
+            return []
+        return [np.empty((1, self.center[-self.beside :].size, 0), dtype=self.center.dtype)]
+
     def compressed(
         self, source: Source, grams: Sequence[Array], wanted: Any, rank: int
     ) -> Preparation:
         """Return the same with bases, where they pay, from the Gram matrix of each mode."""
         found = [compress.spectrum(G) for G in grams]
         ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
-        if ranks is None or ranks == tuple(source.dims):
+        if ranks is None or ranks == tuple(len(G) for G in grams):
             return self
         bases = [
             vectors[:, :j].astype(source.dtype)
             for (_, vectors), j in zip(found, ranks, strict=True)
         ]
         if len(bases) > 1:  # one mode alone is at its best already
+            whole = [*bases, *self._marker]
             if is_spread(source):
-                refined = source.summed(partial(_refined, self, bases))
+                refined = source.summed(partial(_refined, self, whole))
             else:
                 refined = [np.zeros_like(G) for G in grams]
                 for block in self.centred(source):
-                    for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
+                    for G, part in zip(refined, compress.refined_grams(block, whole), strict=True):
                         G += part
             bases = [
                 compress.spectrum(G)[1][:, :j].astype(source.dtype)
                 for G, j in zip(refined, ranks, strict=True)
             ]
-        return replace(self, bases=bases)
+        return replace(self, bases=[*bases, *self._marker])
 
     def augmented(
         self,
@@ -165,7 +180,9 @@ class Preparation:
         return source.mapped(change) if is_spread(source) else MappedSource(source, change)
 
 
-def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
+def prepare(
+    source: Source, wanted: Any, rank: int, *, center: bool, scale: bool, beside: int = 0
+) -> Preparation:
     """Learn mean, scale and bases in one to two passes over the samples.
 
     ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
@@ -175,35 +192,36 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
         missing.warn_if_compressed(wanted)
         n, mean, size = missing.learn(source, center=center)
         spread = size / float(np.sqrt(mean.size))
-        return Preparation(n, mean, size if scale else 1.0, spread)
+        return Preparation(n, mean, size if scale else 1.0, spread, beside=beside)
     if isinstance(source, ArraySource):
         shape = source.X.shape
         if not compress.may_compress(wanted, shape, rank):
             mean, size = scaling.learn(source.X, center=center)
             spread = size / float(np.sqrt(mean.size))
-            return Preparation(len(source.X), mean, size if scale else 1.0, spread)
+            size = size if scale else 1.0
+            return Preparation(len(source.X), mean, size, spread, beside=beside)
     if is_spread(source) and not compress.may_compress(
         wanted, (source.n_samples, *source.dims), rank
     ):
-        return _measure(source, center=center, scale=scale)
-    moments = gather(source)
+        return replace(_measure(source, center=center, scale=scale), beside=beside)
+    moments = gather(source, beside)
     mean = moments.mean(center)
     grams, energy = moments.centred(center)
     size = float(np.sqrt(max(energy, 0.0) / moments.n))
     scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
     spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
-    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
+    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread, beside=beside)
     return plain.compressed(source, grams, wanted, rank)
 
 
-def gather(source: Source) -> compress.Moments:
+def gather(source: Source, beside: int = 0) -> compress.Moments:
     """Sum up the first pass."""
     if is_spread(source):
-        return _gather(source)
+        return _gather(source, beside)
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
-            moments = _begun(block[: scaling.HEAD])
+            moments = _begun(block[: scaling.HEAD], beside)
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n
@@ -211,10 +229,10 @@ def gather(source: Source) -> compress.Moments:
     return moments
 
 
-def _begun(head: Array) -> compress.Moments:
+def _begun(head: Array, beside: int) -> compress.Moments:
     """Return sums to begin with, about what the first samples say."""
     shift = head.mean(axis=0, dtype=np.float64).astype(head.dtype)
-    return compress.Moments(shift, unit=compress.rough_size(head - shift))
+    return compress.Moments(shift, unit=compress.rough_size(head - shift), beside=beside)
 
 
 def _check_count(source: SpreadSource) -> int:
@@ -225,19 +243,21 @@ def _check_count(source: SpreadSource) -> int:
     return source.n_samples
 
 
-def _gather(source: SpreadSource) -> compress.Moments:
+def _gather(source: SpreadSource, beside: int) -> compress.Moments:
     """Sum up the first pass where the blocks are."""
     n = _check_count(source)
-    out = _begun(source.head(scaling.HEAD))
-    out.total, *out.grams = source.summed(partial(_moments, out.shift, out.unit))
+    out = _begun(source.head(scaling.HEAD), beside)
+    sums = source.summed(partial(_moments, out.shift, out.unit, beside))
+    out.total, *out.grams = sums[:-1]
+    out.rest = float(sums[-1])
     out.n = n
     return out
 
 
-def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
-    moments = compress.Moments(shift, unit=unit)
+def _moments(shift: Array, unit: float, beside: int, block: Array) -> list[Any]:
+    moments = compress.Moments(shift, unit=unit, beside=beside)
     moments.add(block)
-    return [moments.total, *moments.grams]
+    return [moments.total, *moments.grams, np.float64(moments.rest)]
 
 
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:

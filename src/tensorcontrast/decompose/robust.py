@@ -49,7 +49,9 @@ def huber_weights(sizes: Array) -> Array:
     return np.minimum(1.0, limit / np.maximum(sizes, limit))
 
 
-def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
+def prepare(
+    source: Source, wanted: Any, rank: int, *, center: bool, scale: bool, beside: int = 0
+) -> Preparation:
     """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``."""
     gaps = allows_nan(source) and missing.any_missing(source)
     if gaps:
@@ -61,9 +63,9 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
         mean, _ = _moments(source, held**2, center=center)
     if len(held) < 2:
         raise InvalidInputError(f"{source.name} has {len(held)} samples; at least 2 are needed")
-    ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
+    ready = _weighted(source, held, wanted, rank, beside, center=center, scale=scale)
     held = _by_model(source, ready, held, rank)
-    return _weighted(source, held, wanted, rank, center=center, scale=scale)
+    return _weighted(source, held, wanted, rank, beside, center=center, scale=scale)
 
 
 def _median(source: Source) -> Array:
@@ -127,7 +129,7 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
 
 
 def _weighted(
-    source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
+    source: Source, held: Array, wanted: Any, rank: int, beside: int, *, center: bool, scale: bool
 ) -> Preparation:
     """Mean, scale and bases of samples that are drawn in by these factors h (n,)."""
     weights = held**2
@@ -144,12 +146,13 @@ def _weighted(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
     spread = size / float(np.sqrt(mean.size))
-    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held)
+    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held, beside=beside)
     if not compress.may_compress(wanted, (n, *source.dims), rank):
         return ready
-    grams = [np.zeros((d, d)) for d in source.dims]
+    first = source.dims[0] - beside
+    grams = [np.zeros((d, d)) for d in (first, *source.dims[1:])]
     for block in ready.centred(source):
-        for G, part in zip(grams, compress.mode_grams(block), strict=True):
+        for G, part in zip(grams, compress.mode_grams(block[:, :first]), strict=True):
             G += part
     return ready.compressed(source, grams, wanted, rank)
 
@@ -160,7 +163,10 @@ def _by_model(source: Source, ready: Preparation, held: Array, rank: int) -> Arr
     gaps = missing.open_gaps(X, norm)
     seen = np.ones(len(X)) if gaps is None else np.maximum((~gaps).mean(axis=1), 1e-12)
     bound, _ = start.allowed_rank(rank, (len(X), *ready.dims))
-    factors = start.factors("random", ready.dims, bound, X.dtype, np.random.default_rng(0))
+    wanted = start.shapes(ready.center.shape, bound, ready.beside)
+    if ready.bases is not None:
+        wanted = start.core_shapes(ready.bases, bound)
+    factors = start.factors("random", wanted, X.dtype, np.random.default_rng(0))
     memory = als.Memory()
     for _ in range(MODEL_ROUNDS):
         views = missing.pair(X, gaps, float(kernels.row_norms_squared(X).sum()))

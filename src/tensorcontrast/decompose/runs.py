@@ -27,6 +27,7 @@ _PARAMETERS = (
     "warm_up",
     "batch_size",
     "step_size",
+    "beside",
     "compress",
     "callback",
 )
@@ -94,6 +95,7 @@ class Runs:
     warm_up: int
     batch_size: int | None
     step_size: float
+    beside: int
     compress: Any
     callback: Callback | None
     verbose: bool
@@ -111,15 +113,18 @@ class Runs:
         )
 
     @property
-    def core_dims(self) -> tuple[int, ...]:
-        """Dims of what is fitted: those of the core, or of the samples."""
-        return self.dims if self.bases is None else tuple(V.shape[1] for V in self.bases)
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of the factors of what is fitted: of the core, or of the samples."""
+        if self.bases is None:
+            return start.shapes(self.dims, self.rank, self.beside)
+        return start.core_shapes(self.bases, self.rank)
 
     def start(self, dtype: np.dtype[Any], rng: np.random.Generator) -> list[Array]:
         """Factors to start from, in the core where there is one."""
         if isinstance(self.init, str):
-            return start.factors(self.init, self.core_dims, self.rank, dtype, rng)
-        given = start.factors(self.init, self.dims, self.rank, dtype, rng)
+            return start.factors(self.init, self._shapes, dtype, rng)
+        whole = start.shapes(self.dims, self.rank, self.beside)
+        given = start.factors(self.init, whole, dtype, rng)
         return compress.compress_factors(given, self.bases)
 
     def best(self, views: AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
@@ -151,7 +156,9 @@ class Runs:
 
     def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
         """Few rows that stand for all samples in iterations without contrast, where that pays."""
-        size = int(np.prod(self.core_dims))
+        size = int(np.prod(self.dims))
+        if self.bases is not None:
+            size = compress.core_size(self.bases)
         few = self.max_iter <= 2 * sketch.FINISH
         if self.compress != "auto" or few or not sketch.pays(views.n_samples, size, self.rank):
             return None
@@ -169,7 +176,9 @@ class Runs:
         if brief is None:
             return self.once(views, factors, contrast, rng)
         left = self.max_iter - sketch.FINISH
-        small = sketch.cores(brief, self.core_dims, self.rank)
+        # Sweeps over what stands beside the modes cost as much with a core as without.
+        dims = tuple(shape[0] for shape in self._shapes)
+        small = None if self.beside else sketch.cores(brief, dims, self.rank)
         fit: Fit | None = None
         if small is not None and left > 2 * sketch.ROW_SWEEPS:
             first = self._stage(*small, left - sketch.ROW_SWEEPS, self.tol, factors, contrast, rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,18 +26,27 @@ def allowed_rank(rank: int, shape: tuple[int, ...]) -> tuple[int, str]:
     )
 
 
+def shapes(dims: tuple[int, ...], rank: int, beside: int = 0) -> list[tuple[int, ...]]:
+    """Shapes of the factors of tensors whose last ``beside`` slices stand beside the modes."""
+    out: list[tuple[int, ...]] = [(d, rank) for d in (dims[0] - beside, *dims[1:])]
+    return [*out, (1, beside * math.prod(dims[1:]), rank)] if beside else out
+
+
+def core_shapes(bases: Sequence[Array], rank: int) -> list[tuple[int, ...]]:
+    """Shapes of the factors of cores of these bases (:mod:`.compress`)."""
+    return [(*V.shape[:-2], V.shape[-1] or V.shape[-2], rank) for V in bases]
+
+
 def factors(
     init: str | Sequence[Array],
-    dims: tuple[int, ...],
-    rank: int,
+    wanted: list[tuple[int, ...]],
     dtype: DTypeLike,
     rng: np.random.Generator,
 ) -> list[Array]:
-    """Factors to start from: drawn with columns of unit length, or those given."""
+    """Factors of the ``wanted`` shapes to start from: of unit columns at random, or those given."""
     if isinstance(init, str):
-        drawn = [rng.standard_normal((d, rank)).astype(dtype) for d in dims]
-        return [U / np.linalg.norm(U, axis=0) for U in drawn]
-    wanted = [(d, rank) for d in dims]
+        drawn = [rng.standard_normal(shape).astype(dtype) for shape in wanted]
+        return [U / np.linalg.norm(U, axis=-2, keepdims=True) for U in drawn]
     try:
         given = [np.array(U, dtype=dtype) for U in init]
     except (TypeError, ValueError) as error:

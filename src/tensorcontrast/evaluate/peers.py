@@ -38,6 +38,8 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     takes: ClassVar[str] = "tensors"
+    #: Whether further slices may stand beside spectrograms: all entries count by themselves.
+    takes_beside: ClassVar[bool] = True
     probe: ClassVar[str] = "logistic"
     #: For the checks of tensors: float32 and float64 stay what they are.
     dtype: ClassVar[str | None] = None

@@ -133,7 +133,7 @@ def _candidates(rec: Recordings, task: Task, split: Split) -> list[Fitted]:
     for params in grid:
         trial = fitted(params)
         seconds += trial.fit_seconds
-        tensors = trial.estimator.tensorize_.transform(X)
+        tensors = trial.estimator.tensors(X)
         value = getattr(information_criteria(trial.model, tensors), tune.criterion)
         if value < lowest:
             best, lowest = trial, value

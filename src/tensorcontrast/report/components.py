@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensorcontrast.decompose import kernels
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report.text import plain
@@ -40,6 +41,8 @@ class Component:
     by_strength: bool = False
     #: Profile over the same frequencies of what is in phase between the channels, with its sign.
     polarity_profile: Array | None = None
+    #: Share of the component that shapes beside the spectrogram have, 0 to 1.
+    shapes: float | None = None
     sentence: str = ""
 
     @property
@@ -93,6 +96,7 @@ def describe_components(
         eta = _separation(W[target >= 0], target[target >= 0])
         order = np.argsort(-eta, kind="stable")
     magnitude, mean, polarity = row_kinds(spectrogram)
+    beside = shape_shares(model)
     found = []
     for r in order[:n_components]:
         parts = Component(
@@ -107,6 +111,7 @@ def describe_components(
             frequency_unit=frequency_unit,
             time_unit="%" if by_strength else time_unit,
             by_strength=by_strength,
+            shapes=None if beside is None else float(beside[r]),
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
@@ -114,6 +119,16 @@ def describe_components(
         )
         found.append(Component(**{**vars(parts), "sentence": _sentence(parts)}))
     return found
+
+
+def shape_shares(model: ContrastiveFeatures) -> Array | None:
+    """Share of each component that shapes have, by squares; None where there are no shapes."""
+    modes, loadings = kernels.parted(model.decompose_.factors_)
+    if loadings is None:
+        return None
+    own = np.square(loadings, dtype=np.float64).sum(axis=0)
+    size = kernels.gram([U.astype(np.float64) for U in modes]).diagonal()
+    return np.asarray(own / np.maximum(own + size, np.finfo(float).tiny))
 
 
 def class_means(W: Array, y: Array) -> tuple[Array, list[int]]:
@@ -181,6 +196,8 @@ def _separation(W: Array, y: Array) -> Array:
 
 def _sentence(c: Component) -> str:
     parts = [f"{_channels(c)}, {_frequencies(c)}, {_times(c)}"]
+    if c.shapes is not None:
+        parts[0] += f", with shapes ({100 * c.shapes:.0f} % of it)"
     at = c.speaks_for
     if at is not None and c.class_means is not None and c.separation is not None:
         mean = float(c.class_means[at])

@@ -173,7 +173,10 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(part, "rank_"):
         facts.append(("features", str(part.rank_)))
     if hasattr(part, "dims_"):
-        facts.append(("spectrogram", " × ".join(str(d) for d in part.dims_)))
+        dims = getattr(getattr(model, "tensorize_", None), "output_shape_", part.dims_)
+        facts.append(("spectrogram", " × ".join(str(d) for d in dims)))
+    if getattr(model, "shapes_", None) is not None:
+        facts.append(("shapes beside it", f"{model.shapes_['basis'].shape[1]} values"))
     if hasattr(part, "n_iter_"):
         facts.append(("iterations", str(part.n_iter_)))
     if hasattr(part, "reconstruction_error_"):
