@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -28,7 +29,8 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.common import RESULTS, environment
 from benchmarks.study import development
 from benchmarks.variants import RANK, VARIANTS
-from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, augment
+from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, _beside, augment
+from tensorcontrast._shapes import WINDOWS
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
 
 CHOSEN = (
@@ -87,23 +89,29 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
     signals = rec.X[fitted]
     changed = augment.gentle(n_times=rec.n_times)(signals, np.random.default_rng(seed))
     tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    slices: dict[str, int] = {}
     out = []
     for state in range(seed, seed + 1000 * states, 1000):
         row, starts = [], {}
         for label in variants:
             variant = VARIANTS[label]
-            key = repr(sorted(variant.spectrogram.items()))
+            key = repr([*sorted(variant.spectrogram.items()), variant.shapes])
             if key not in tensors:
-                spectrogram = SpectrogramTensor(rec.fs, **variant.spectrogram).fit(signals)
-                tensors[key] = spectrogram.transform(rec.X), spectrogram.transform(changed)
+                made: Any = SpectrogramTensor(rec.fs, **variant.spectrogram).fit(signals)
+                if variant.shapes is not None:
+                    some = signals[:: -(-len(signals) // WINDOWS)]
+                    made = _beside.learn(some, made, variant.shapes)
+                tensors[key] = made.transform(rec.X), made.transform(changed)
+                slices[key] = getattr(made, "n_slices", 0)
             T, view = tensors[key]
+            common: dict[str, Any] = {"random_state": state, "beside": slices[key]}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 if key not in starts:
-                    starts[key] = CPD(RANK, random_state=state).fit(T[fitted])
+                    starts[key] = CPD(RANK, **common).fit(T[fitted])
                 model = start = starts[key]
                 if not variant.cpd:
-                    model = PLC(RANK, random_state=state, init=start.factors_, **variant.settings)
+                    model = PLC(RANK, init=start.factors_, **common, **variant.settings)
                     model.fit(T[fitted], view=view)
                 W = model.transform(T)
                 W = W if variant.after is None else variant.after(model, W)

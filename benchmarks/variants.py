@@ -29,11 +29,13 @@ class Variant:
     labels: bool = False
     after: Callable[[Any, np.ndarray], np.ndarray] | None = None
     y: bool = False
+    #: Weight of shapes beside the spectrogram; None for none. ``python -m benchmarks.draws`` only.
+    shapes: float | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """Parameters of PLC."""
-        return {"n_clusters": 100, "beta": 0.2} | self.plc
+        return {"n_clusters": 100, "beta": 0.2, "learning_rate": 5e-3} | self.plc
 
     @property
     def spectrogram(self) -> dict[str, Any]:
@@ -131,6 +133,7 @@ MEAN = {"mean_row": True, "polarity": False, "n_levels": "time"}
 POLARITY = {"mean_row": "auto", "polarity": True, "n_levels": "time"}
 LEVELS = {"n_levels": "auto"}
 NOW = {"n_clusters": None, "beta": 0.07}
+FASTER = NOW | {"learning_rate": 0.015}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -213,5 +216,12 @@ VARIANTS: dict[str, Variant] = {
         tensor=LEVELS, after=unit_length, plc=NOW | {"learning_rate": 0.02}
     ),
     "levels, one graph": Variant(tensor=LEVELS, after=unit_length, plc={"beta": 0.07}),
+    "levels, lengths kept, step 0.015": Variant(tensor=LEVELS, plc=FASTER),
+    "shapes": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4),
+    "shapes, cpd": Variant(tensor=LEVELS, cpd=True, shapes=1.4),
+    "shapes, step 0.005": Variant(tensor=LEVELS, plc=NOW, shapes=1.4),
+    "shapes, unit length": Variant(tensor=LEVELS, plc=FASTER, after=unit_length, shapes=1.4),
+    "shapes, weight 1": Variant(tensor=LEVELS, plc=FASTER, shapes=1.0),
+    "shapes, weight 2": Variant(tensor=LEVELS, plc=FASTER, shapes=2.0),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

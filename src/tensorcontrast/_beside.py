@@ -56,7 +56,7 @@ class WithShapes:
         return {**arrays, "gain": self.gain, "n_slices": self.n_slices}
 
 
-def learn(signals: np.ndarray, tensorize: Any) -> WithShapes:
+def learn(signals: np.ndarray, tensorize: Any, weight: float = WEIGHT) -> WithShapes:
     """Learn shapes of some signals for the tensors of a fitted transformer."""
     tensors = np.asarray(tensorize.transform(signals))
     n_slices, size = _slices(tensors.shape[2:])
@@ -68,7 +68,7 @@ def learn(signals: np.ndarray, tensorize: Any) -> WithShapes:
         math.sqrt(float(A.reshape(len(A), -1).var(axis=0, dtype=np.float64).sum()))
         for A in (tensors, values)
     ]
-    gain = WEIGHT * spreads[0] / spreads[1] if spreads[1] > 0 else 0.0
+    gain = weight * spreads[0] / spreads[1] if spreads[1] > 0 else 0.0
     return WithShapes(tensorize, shapes, gain, n_slices)
 
 

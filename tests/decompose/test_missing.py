@@ -155,7 +155,7 @@ def test_mean_and_scale_are_those_of_observed_entries(data):
         (PLC, {"n_clusters": 3}),
         (PLC, {"n_clusters": 3, "fresh_views": True}),
         (PLC, {"n_clusters": 3, "solver": "als"}),
-        (PLC, {"n_clusters": 3, "beta": "auto", "n_epochs": 5}),
+        (PLC, {"n_clusters": 3, "beta": "auto", "n_epochs": 5, "learning_rate": 5e-3}),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

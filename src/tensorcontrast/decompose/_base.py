@@ -176,7 +176,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
         """Return what tells the data of a fit from other data, for checkpoints."""
-        return [ready.n_samples, ready.center, ready.scale, ready.bases, known]
+        beside = [ready.beside] if ready.beside else []
+        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *beside]
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -35,8 +35,8 @@ Array = NDArray[Any]
 KIND = container.Kind(
     b"TCCHECK\0", 1, "checkpoint", "fit with checkpoint=path", frozenset({"fit", "runs"})
 )
-#: Parameters that do not change what a fit finds.
-_FREE = {"checkpoint", "every", "verbose", "callback"}
+#: Parameters that do not change what a fit finds, or that the data say themselves (``beside``).
+_FREE = {"checkpoint", "every", "verbose", "callback", "beside"}
 
 
 class Keep:

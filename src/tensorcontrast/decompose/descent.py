@@ -11,7 +11,7 @@ from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 
 #: Share of the learning rate that a batch of a stream is descended with.
-STREAM_RATE = 0.2
+STREAM_RATE = 1 / 15
 
 
 def descend(

@@ -86,7 +86,7 @@ class PLC(CPEstimator):
         τ of the softmax ("tied").
     n_epochs : int, default=25
         Passes over the data ("tied"), the step falling to zero over them.
-    learning_rate : float, default=5e-3
+    learning_rate : float, default=1.5e-2
         First step of Adam ("tied").
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
@@ -181,7 +181,7 @@ class PLC(CPEstimator):
         warm_up: int = 5,
         temperature: float = 0.2,
         n_epochs: int = 25,
-        learning_rate: float = 5e-3,
+        learning_rate: float = 1.5e-2,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
         neighbour_weight: float = 0.5,

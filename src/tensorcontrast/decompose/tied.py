@@ -156,7 +156,7 @@ class TiedContrast:
     temperature: float = 0.2
     n_epochs: int = 25
     batch_size: int = 512
-    learning_rate: float = 5e-3
+    learning_rate: float = 1.5e-2
     neighbours: Neighbours | None = None
     #: Numbers of clusters of coarser graphs, which take turns with that of ``base``.
     coarser: tuple[int, ...] = ()
