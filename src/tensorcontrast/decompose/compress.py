@@ -8,7 +8,7 @@ the other modes have been compressed (a step of higher-order orthogonal iteratio
 other modes is gone, so the bases turn to what a few components can catch); a third one projects.
 
 What stands beside the modes (``beside``, :mod:`.kernels`) is no product of them and stays as it
-is: a last basis of shape (1, p, p), of which only p counts, says how many entries these are, and a
+is: a last basis of shape (1, p, 0) says by its p how many entries these are, and a
 core has them at its end.
 
 All sums are over samples: blocks come from memory, from a file, from a stream or from a cluster.
