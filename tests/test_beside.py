@@ -8,6 +8,7 @@ from tensorcontrast import _beside as beside
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
+from tensorcontrast.report.components import describe_components
 
 FAST = {"rank": 6, "max_iter": 30, "tol": 1e-3, "random_state": 0}
 
@@ -138,3 +139,16 @@ def test_constant_signals_have_no_shapes_but_do_not_fail(rec):
     X[:, 1:] = 0
     found = made(rec, CPD(**FAST)).fit(X)
     assert np.isfinite(found.transform(X)).all()
+
+
+def test_components_say_how_much_of_them_is_shapes(model):
+    described = describe_components(model)
+    shares = [c.shapes for c in described]
+    assert all(0 < share < 1 for share in shares)
+    modes, own = model.decompose_.factors_[:3], model.decompose_.factors_[3][0]
+    for c in described:
+        size = np.prod([(U[:, c.index] ** 2).sum() for U in modes])
+        weight = (own[:, c.index] ** 2).sum()
+        assert c.shapes == pytest.approx(weight / (weight + size), rel=1e-4)
+        assert f"shapes ({100 * c.shapes:.0f} % of it)" in c.sentence
+        assert c.sentence.startswith("mostly shapes") == (c.shapes > 0.75)

@@ -18,6 +18,9 @@ __all__ = ["Component", "describe_components"]
 
 Array = NDArray[Any]
 
+#: Share of shapes from which a component is called by them first.
+MOSTLY = 0.75
+
 
 @dataclass(frozen=True)
 class Component:
@@ -196,7 +199,9 @@ def _separation(W: Array, y: Array) -> Array:
 
 def _sentence(c: Component) -> str:
     parts = [f"{_channels(c)}, {_frequencies(c)}, {_times(c)}"]
-    if c.shapes is not None:
+    if c.shapes is not None and c.shapes > MOSTLY:
+        parts[0] = f"mostly shapes ({100 * c.shapes:.0f} % of it), with {parts[0]}"
+    elif c.shapes is not None:
         parts[0] += f", with shapes ({100 * c.shapes:.0f} % of it)"
     at = c.speaks_for
     if at is not None and c.class_means is not None and c.separation is not None:
