@@ -20,9 +20,11 @@ from tensorcontrast.decompose import (
     als,
     apply,
     checkpoint,
+    compress,
     degeneracy,
     inputs,
     kernels,
+    noise,
     robust,
     source,
     start,
@@ -84,6 +86,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     augment: Callable[[Array, np.random.Generator], Any] | None = None
     fresh_views: bool = False
     _bases: list[Array] | None
+    #: Directions of noise that features are read against, and how much of each is left out.
+    noise_directions_: Array | None = None
+    noise_gains_: Array | None = None
     feature_gram_: Array
     centers_: Array | None
     center_: Array
@@ -157,7 +162,10 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     fit = self._solve(views, known, rng)
                 if fit.interrupted:
                     recorder.write()
-                self._finish(fit, views() if callable(views) else views)
+                drawn = views() if callable(views) else views
+                self._finish(fit, drawn)
+                self.noise_directions_ = self.noise_gains_ = None
+                self._settle(fit, drawn)
             self._stream: als.Statistics | None = None
             self.n_samples_seen_, self.n_batches_seen_ = n, 1
         if clipped:
@@ -245,6 +253,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 monitor.record(terms)
                 fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
                 form = self._finish(fit, views)
+                self._read(views, self._reading)
             self._stream = sums.regauged(form.gain, form.order)
             self.feature_gram_ = self._stream.WtW
             self.n_samples_seen_ += len(X)
@@ -261,15 +270,11 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Set the learned attributes, in normal form."""
         features, error = fit.final_features(views, self.alpha)
         form = NormalForm.of(fit, features, self._bases, self.alpha)
-        self.factors_, self.features_, self.view_features_ = form.factors, form.W, form.V
+        self.factors_ = form.factors
+        self.features_, self.view_features_ = self._unweighted(form.W, form.V)
         self.weights_, self.feature_gram_ = form.weights, form.gram
         self.degeneracy_, *self._opposed = degeneracy.most_opposed(form.factors, form.gram)
         self.centers_, self.ridge_, self.reconstruction_error_ = form.centers, form.ridge, error
-        if self.sample_weight_ is not None:  # what was fitted are samples held down by weights
-            own = np.sqrt(self.sample_weight_).astype(form.W.dtype)[:, None]
-            self.features_ = self.features_ / own
-            if self.view_features_ is not None:
-                self.view_features_ = self.view_features_ / own
         self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
         self.interrupted_ = fit.interrupted
         self.converged_ = fit.converged and not fit.interrupted
@@ -277,6 +282,34 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name, value in fit.learned.items():
             setattr(self, name, value)
         return form
+
+    def _settle(self, fit: Fit, views: als.Views) -> None:
+        """Learn what is learned once the factors stand; nothing by default."""
+
+    @property
+    def _reading(self) -> noise.Reading | None:
+        """What features are read against; models of older files have nothing."""
+        if self.noise_directions_ is None or self.noise_gains_ is None:
+            return None
+        rows = self.noise_directions_
+        return noise.Reading(rows.reshape(len(rows), -1), self.noise_gains_)
+
+    def _read(self, views: als.Views, reading: noise.Reading | None) -> None:
+        """Let the features of fitted samples be what ``transform`` gives with this reading."""
+        if reading is None:
+            return
+        projector = noise.projector(self.factors_, self.ridge_, reading)
+        if self._bases is not None:
+            columns = np.ascontiguousarray(projector.T).reshape(-1, *self.dims_)
+            projector = compress.project(columns, self._bases).T
+        self.features_, self.view_features_ = self._unweighted(*views.encoded(projector))
+
+    def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
+        """Features of samples as they are, from those of samples held down by weights."""
+        if self.sample_weight_ is None:
+            return W, V
+        own = np.sqrt(self.sample_weight_).astype(W.dtype)[:, None]
+        return W / own, None if V is None else V / own
 
     # ---------------------------------------------------------------- scaling and views
 
@@ -346,7 +379,14 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         check_is_fitted(self, "factors_")
         data, masked = inputs.samples(self, X, reset=False), self.missing == "mask"
-        return apply.features(data, self._ready(0), self.factors_, self.ridge_, masked=masked)
+        return apply.features(
+            data,
+            self._ready(0),
+            self.factors_,
+            self.ridge_,
+            masked=masked,
+            reading=self._reading,
+        )
 
     def inverse_transform(self, W: ArrayLike) -> Array:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
@@ -388,6 +428,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
                 f"{tuple(self.dims_)}"
             )
+        noise.check_learned(self)
 
     # ---------------------------------------------------------------- scikit-learn
 

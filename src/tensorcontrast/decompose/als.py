@@ -160,6 +160,11 @@ class Views:
             residual = _direct(self.X, self.norm_x, features.W, factors)
         return features, residual
 
+    def encoded(self, projector: Array) -> tuple[Array, Array | None]:
+        """Products of both views with a projector (i, r)."""
+        V = None if self.V is None else rows_times(self.V, projector)
+        return rows_times(self.X, projector), V
+
     def residual(self, misfit: float, features: Features, factors: list[Array]) -> float:
         """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
         value = self.norm_squared + misfit
@@ -240,8 +245,7 @@ def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
 
 def project(views: Views, factors: list[Array]) -> tuple[Array, Array | None]:
     """``XH`` and ``X̃H``: one matrix product a view."""
-    H = kernels.khatri_rao(factors)
-    return rows_times(views.X, H), None if views.V is None else rows_times(views.V, H)
+    return views.encoded(kernels.khatri_rao(factors))
 
 
 def solve_features(

@@ -8,19 +8,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast.decompose import kernels, missing, source
-from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.decompose import kernels, missing, noise, source
 from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
 
 def features(
-    data: source.Source, ready: Preparation, factors: list[Array], ridge: Array, *, masked: bool
+    data: source.Source,
+    ready: Preparation,
+    factors: list[Array],
+    ridge: Array,
+    *,
+    masked: bool,
+    reading: noise.Reading | None = None,
 ) -> Array:
-    """Features (n, r) of samples; ``masked`` solves over what was observed. Equation E12."""
-    H = kernels.khatri_rao(factors)
-    projector = H @ Encoder.from_factors(factors, ridge).K_inverse
+    """Features (n, r) of samples; ``masked`` solves over what was observed. Equation E12.
+
+    With a ``reading`` they are those in its metric.
+    """
+    if masked and reading is not None:
+        raise InvalidInputError(
+            "missing='mask': this model reads features against noise, which needs whole samples; "
+            "fit it with missing='mask', or fill the gaps"
+        )
+    projector = noise.projector(factors, ridge, reading)
     parts = []
     if source.is_spread(data):
         return data.transformed(ready, projector)

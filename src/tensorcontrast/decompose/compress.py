@@ -300,3 +300,15 @@ def expand_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> l
     if bases is None:
         return list(factors)
     return [U if V.ndim == 3 else V @ U for U, V in zip(factors, bases, strict=True)]
+
+
+def expand_rows(rows: Array, bases: Sequence[Array] | None) -> Array:
+    """Cores (m, j) as the tensors (m, i) that they stand for, flattened."""
+    if bases is None:
+        return rows
+    modes = [V for V in bases if V.ndim == 2]
+    size = int(np.prod([V.shape[1] for V in modes]))
+    T = rows[:, :size].reshape(len(rows), *(V.shape[1] for V in modes))
+    for V in modes:  # the first mode goes last, so that all are in order at the end
+        T = np.tensordot(T, V, axes=(1, 1))
+    return np.concatenate([T.reshape(len(rows), -1), rows[:, size:]], axis=1)

@@ -27,8 +27,12 @@ class Encoder:
     @classmethod
     def from_factors(cls, factors: list[Array], alpha: float | Array) -> Encoder:
         """Make the encoder of the current factors; ``alpha`` a number or one a component."""
-        dtype = factors[0].dtype
         HtH = kernels.gram([U.astype(np.float64) for U in factors])
+        return cls.from_gram(HtH, alpha, factors[0].dtype)
+
+    @classmethod
+    def from_gram(cls, HtH: Array, alpha: float | Array, dtype: np.dtype[Any]) -> Encoder:
+        """Make the encoder of HᵀH (r, r), or of HᵀMH in another metric M, in float64."""
         K = HtH + np.diag(np.broadcast_to(np.asarray(alpha, dtype=np.float64), len(HtH)))
         if not np.isfinite(K).all():
             raise NumericalError(

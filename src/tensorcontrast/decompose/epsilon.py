@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -86,3 +86,26 @@ def largest_inside(
         )
     kept.learned = {"beta_": beta}
     return kept
+
+
+def first_inside(
+    plain: Fit,
+    trial: Callable[[float], Fit],
+    error: Callable[[Fit], float],
+    epsilon: float,
+    betas: Sequence[float],
+) -> Fit:
+    """Fit of the first of the weights with an error within 1 + ε of that of ``plain``, or the last.
+
+    Checkpoints forget the trials that are not it. Equation E14.
+    """
+    limit = (1.0 + epsilon) * error(plain)
+    for beta in betas[:-1]:
+        fit = trial(beta)
+        assert fit.keep is not None
+        if fit.keep.error is None and not fit.interrupted:
+            fit.keep.error = error(fit)
+        if fit.interrupted or (fit.keep.error is not None and fit.keep.error <= limit):
+            return fit
+        fit.lose()
+    return trial(betas[-1])

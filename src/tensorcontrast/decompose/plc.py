@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -13,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, descent, stream, tied
+from tensorcontrast.decompose import als, compress, descent, stream, tied
 from tensorcontrast.decompose._base import CPEstimator, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.epsilon import largest_inside
+from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
 from tensorcontrast.decompose.neighbours import Neighbours
+from tensorcontrast.decompose.noise import SHARE, chosen, directions, refused
+from tensorcontrast.decompose.noise import given as given_noise
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 from tensorcontrast.decompose.seeding import given_labels
@@ -28,6 +31,10 @@ Array = NDArray[Any]
 
 #: What ``fit`` was given, for the thread that it runs in: others may fit the same estimator.
 _SEQUENCE: ContextVar[ArrayLike | None] = ContextVar("sequence", default=None)
+_NOISE: ContextVar[ArrayLike | None] = ContextVar("noise", default=None)
+
+#: Weights of the contrast for ``beta=None``, by solver; the first for where labels are known.
+KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
 
 
 class PLC(CPEstimator):
@@ -60,13 +67,15 @@ class PLC(CPEstimator):
     alpha : float, default=1e-3
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
-        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", 0 is the paper's
-        ablation without PLC. "auto" takes the largest β
-        whose reconstruction error stays within ``1 + epsilon`` of the fit with β = 0 (E14).
+        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", or 0.2 where ``fit`` is
+        given labels and the reconstruction error stays within ``1 + epsilon`` of that of the fit
+        with β = 0. "auto" takes the largest β for which it does (E14). 0 is the paper's ablation
+        without PLC.
     gamma : float, default=1.0
         Weight of the graph against the invariance term; 0 is the ablation without cross-view.
     epsilon : float, default=0.05
-        For ``beta="auto"``.
+        How far the reconstruction error may rise above that of the fit with β = 0 (E14): for
+        ``beta="auto"``, for labels, and for ``fit(…, noise=)``.
     trans_inv : bool, default=True
         False is the ablation without transformation invariance.
     graph : {"pseudo", "true", "same-view"}, default="pseudo"
@@ -115,6 +124,9 @@ class PLC(CPEstimator):
         Weights that were used, a sum over samples.
     n_clusters_ : tuple of int
         For "tied": clusters of the graphs that took turns.
+    noise_directions_, noise_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
+        What features are read against, and the share of each that is left out, 0 to 1; None
+        without ``fit(…, noise=)``, or where the ε-region left no room for it.
     factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
         As in :class:`CPD`.
     reconstruction_error_, history_
@@ -273,6 +285,7 @@ class PLC(CPEstimator):
         view: Any = None,
         sequence: ArrayLike | None = None,
         *,
+        noise: ArrayLike | None = None,
         resume: Resume = None,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
@@ -292,6 +305,11 @@ class PLC(CPEstimator):
             The recording that each window is of, windows in the order of time: the view of a
             sample is then that of the window before or behind it, as often as
             ``neighbour_weight`` says.
+        noise : array-like (m, I_1, …, I_K), optional
+            Differences between samples that should have the same features: parts of one window
+            against each other, repeats of a measurement ("tied" only). Features are then read
+            against it: by generalised least squares, as strongly as ``epsilon`` allows (E12,
+            E14).
         resume : path or True, optional
             Go on from a checkpoint; see :meth:`CPD.fit`.
 
@@ -299,11 +317,14 @@ class PLC(CPEstimator):
         -------
         self
         """
-        given = _SEQUENCE.set(sequence)
+        if noise is not None:
+            refused(self.solver, self.missing)
+        given = _SEQUENCE.set(sequence), _NOISE.set(noise)
         try:
             super().fit(X, y, view=view, resume=resume)
         finally:
-            _SEQUENCE.reset(given)
+            _SEQUENCE.reset(given[0])
+            _NOISE.reset(given[1])
         return self
 
     def fit_transform(
@@ -312,14 +333,17 @@ class PLC(CPEstimator):
         y: ArrayLike | None = None,
         view: Any = None,
         sequence: ArrayLike | None = None,
+        *,
+        noise: ArrayLike | None = None,
     ) -> Array:
         """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
-        return self.fit(X, y, view=view, sequence=sequence).transform(X)
+        return self.fit(X, y, view=view, sequence=sequence, noise=noise).transform(X)
 
     def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
         sequence = _SEQUENCE.get()
         extra = None if sequence is None else np.asarray(sequence)
-        return [*super()._identity(ready, known), extra]
+        noise = [] if _NOISE.get() is None else [np.asarray(_NOISE.get())]
+        return [*super()._identity(ready, known), extra, *noise]
 
     def _neighbours(self, n_samples: int) -> Neighbours | None:
         sequence = _SEQUENCE.get()
@@ -327,8 +351,12 @@ class PLC(CPEstimator):
             return None
         return Neighbours.of(sequence, n_samples, float(self.neighbour_weight))
 
+    def _noise(self) -> Array | None:
+        return given_noise(_NOISE.get(), self.dims_, self.center_.dtype)
+
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
-        self._neighbours(n_samples)  # a wrong sequence is told before any work
+        self._neighbours(n_samples)  # what is wrong is told before any work
+        self._noise()
         return given_labels(y, n_samples, needed=self.graph == "true")
 
     def _contrast(
@@ -338,8 +366,7 @@ class PLC(CPEstimator):
             unit = n_samples if self.units == "paper" else 1
             beta = self.beta
             if beta is None:
-                beta = 0.07 if self.solver == "tied" else 0.03
-                unit = 1
+                beta, unit = TIED_BETA if self.solver == "tied" else ALS_BETA, 1
             return self._plc_contrast(n_samples, y, seed, float(beta) / unit)
         if streaming and not hasattr(self, "beta_"):
             raise InvalidInputError(
@@ -395,8 +422,16 @@ class PLC(CPEstimator):
             plain = runs.best(first.alone(), als.no_contrast, rng)
             if plain.interrupted or plain.monitor.stopped:
                 return plain
-            if self.beta != "auto":
-                return descent.descend(runs, plain, views, self._tied(base, first.n_samples), rng)
+            if self.beta is None and known is not None:
+                betas = (KNOWN_BETA, TIED_BETA)
+                fit = self._of_betas(plain, views, known, rng, partial(first_inside, betas=betas))
+            elif self.beta != "auto":
+                fit = descent.descend(runs, plain, views, self._tied(base, first.n_samples), rng)
+            else:
+                fit = self._of_betas(plain, views, known, rng, largest_inside)
+            if _NOISE.get() is not None:
+                fit.start_error = plain.final_features(first.alone(), self.alpha)[1]
+            return fit
         else:
             near = self._neighbours(first.n_samples)
             if near is not None:
@@ -404,7 +439,7 @@ class PLC(CPEstimator):
             plain = super()._solve(views, known, rng)
             if self.beta != "auto" or plain.interrupted:
                 return plain
-        return self._largest_beta(plain, views, known, rng)
+        return self._of_betas(plain, views, known, rng, largest_inside)
 
     def _tied(self, base: als.Contrast, n_samples: int) -> tied.TiedContrast:
         assert isinstance(base, PLCContrast)
@@ -420,10 +455,15 @@ class PLC(CPEstimator):
             coarser=() if self.clusterer is not None else levels(self.n_clusters, n_samples)[1:],
         )
 
-    def _largest_beta(
-        self, plain: Fit, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
+    def _of_betas(
+        self,
+        plain: Fit,
+        views: AnyViews,
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+        best: Callable[..., Fit],
     ) -> Fit:
-        """Largest β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
+        """Fit of a β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
 
         The error is that of the data with the features of the fit, for "als" under the pull of
         the contrast; every trial starts from the factors of the fit without.
@@ -441,7 +481,34 @@ class PLC(CPEstimator):
         def error(fit: Fit) -> float:
             return fit.final_features(fixed, self.alpha)[1]
 
-        return largest_inside(plain, trial, error, self.epsilon)
+        return best(plain, trial, error, self.epsilon)
+
+    def _settle(self, fit: Fit, views: als.Views) -> None:
+        """Read features against the noise that ``fit`` was given, inside the ε-region."""
+        rows = self._noise()
+        if rows is None or fit.interrupted or fit.start_error is None:
+            return
+        flat = rows.reshape(len(rows), -1) / views.dtype.type(self.scale_)
+        if self._bases is not None:
+            flat = compress.project(flat.reshape(rows.shape), self._bases)
+        found = directions(flat)
+        if found is None:
+            return
+        held = tied.held(views, tied.sampled(views.n_samples, 0))
+        assert not callable(held)
+        # The region is that of the start; of a sample of the samples it is as wide.
+        limit = (1.0 + SHARE * self.epsilon) * fit.start_error
+        factors = compress.compress_factors(self.factors_, self._bases)
+        read = chosen(held.X, held.norm_x, factors, self.ridge_, found, limit)
+        if read is None:
+            return
+        reading, rise = read
+        self.noise_directions_ = compress.expand_rows(reading.directions, self._bases).reshape(
+            -1, *self.dims_
+        )
+        self.noise_gains_ = reading.gains
+        self.reconstruction_error_ *= rise
+        self._read(views, self._reading)
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":

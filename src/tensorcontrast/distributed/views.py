@@ -186,10 +186,18 @@ class BlockViews:
         nothing: Any = None
         there = BlockFeatures(nothing, None, made_by=(factors, alpha))
         residual = self._own_residual(on.total(on.each(work.fit_sums, made)), there, factors)
-        rank = factors[0].shape[1]
+        return als.Features(*self._both(made, factors[0].shape[1])), residual
+
+    def encoded(self, projector: Array) -> tuple[Any, Any]:
+        """Products of both views with a projector (i, r); of very many samples as Dask arrays."""
+        made = on.persisted(self._each(work.Encoded(projector, self.paired)))
+        return self._both(made, projector.shape[1])
+
+    def _both(self, made: list[on.Task], rank: int) -> tuple[Any, Any]:
+        """First and second of what tasks have made: features of both views, if there are two."""
         count = 2 if self.paired else 1
         W, *V = [self._gathered(on.each(work.Item(i), made), rank) for i in range(count)]
-        return als.Features(W, V[0] if V else None), residual
+        return W, V[0] if V else None
 
     def _own_residual(self, sums: list[Any], features: als.Features, factors: list[Array]) -> float:
         """``‖X − WHᵀ‖²`` of the data's own view from ⟨XH, W⟩ and WᵀW."""

@@ -195,6 +195,18 @@ class Encode:
         return features.W, features.V, kernels.inner(P, features.W)
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Products of both views of a block with a projector (i, r)."""
+
+    projector: Array
+    paired: bool
+
+    def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
+        """Give them."""
+        return (block if self.paired else block.alone()).encoded(self.projector)
+
+
 def fit_sums(made: tuple[Array, Array | None, float]) -> list[Any]:
     """Give ⟨XH, W⟩ and WᵀW of what :class:`Encode` has made."""
     W, _, inner = made
