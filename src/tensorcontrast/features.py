@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _beside, _shapes, _unit_length, checks, threads
+from tensorcontrast import _beside, _shapes, _steady, _unit_length, checks, threads
 from tensorcontrast import augment as augmentations
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC, kernels
@@ -57,6 +57,11 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         what magnitudes of frequencies do not. They are decomposed together with the spectrograms,
         with loadings of their own. "auto" does so where frames are in levels and nothing is
         missing.
+    steady : bool or "auto", default="auto"
+        Read features against what changes within a window: parts of up to 1024 windows are
+        compared, and what tells them apart weighs less, as far as the reconstruction error stays in
+        the region that ``PLC(epsilon=)`` says. "auto" does so for ``PLC()`` where frames are in
+        levels and nothing is missing.
     unit_length : bool or "auto", default="auto"
         Standardise the features by those of the fitted windows, and scale each window's to a root
         mean square of one: which features stand out in a window, not how loud it is. This is how
@@ -107,6 +112,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
         "shapes": ["boolean", StrOptions({"auto"})],
+        "steady": ["boolean", StrOptions({"auto"})],
         "unit_length": ["boolean", StrOptions({"auto"})],
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
@@ -123,6 +129,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         decompose: Any = None,
         fresh_views: bool = False,
         shapes: bool | str = "auto",
+        steady: bool | str = "auto",
         unit_length: bool | str = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
@@ -135,6 +142,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.decompose = decompose
         self.fresh_views = fresh_views
         self.shapes = shapes
+        self.steady = steady
         self.unit_length = unit_length
         self.missing = missing
         self.n_jobs = n_jobs
@@ -197,6 +205,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if resume is not None:
             extra["resume"] = resume
         with threads.jobs(self.n_jobs):
+            if _steady.asked(self.steady, tensorize, decompose, *signals.shape[::2]):
+                extra["noise"] = _steady.differences(signals, maker, tensorize.n_fft_)
             X = tensors.array() if keep else tensors
             if isinstance(decompose, CPD):
                 decompose.fit(X, y, **extra)  # no contrast: nothing to compare a view with

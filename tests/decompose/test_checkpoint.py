@@ -150,6 +150,23 @@ def test_with_labels_neighbours_and_a_given_view(X, tmp_path):
         make().fit(X, **options | {"sequence": np.arange(60)}, resume=tmp_path / "fit.tcc")
 
 
+def test_with_noise(X, tmp_path):
+    rows = np.random.default_rng(1).normal(size=(50, *X.shape[1:]))
+
+    def make(**more):
+        settings = {"rank": 3, "n_epochs": 12, "random_state": 0, "tol": 1e-3, "epsilon": 0.5}
+        return PLC(**settings | more)
+
+    model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", noise=rows)
+    whole = make().fit(X, noise=rows)
+    assert crashes > 0
+    assert_same(model, whole)
+    assert whole.noise_gains_ is not None
+    np.testing.assert_array_equal(model.noise_gains_, whole.noise_gains_)
+    with pytest.raises(InvalidInputError, match="other data"):
+        make().fit(X, noise=2 * rows, resume=tmp_path / "fit.tcc")
+
+
 def test_without_a_seed_the_checkpoint_has_the_random_numbers(X, tmp_path):
     """No seed to repeat the fit by: what is left of it is in the file."""
     path = tmp_path / "fit.tcc"

@@ -139,6 +139,15 @@ def fit(
             autocompletion=_choice(*WHEN),
         ),
     ] = None,
+    steady: Annotated[
+        str | None,
+        _option(
+            "--steady",
+            metavar="WHEN",
+            help="Read features against what changes within a window: auto (default), yes or no.",
+            autocompletion=_choice(*WHEN),
+        ),
+    ] = None,
     missing: Annotated[
         str | None,
         _option(
@@ -167,7 +176,7 @@ def fit(
     Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
     fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
-    for option, given in (("--polarity", polarity), ("--shapes", shapes)):
+    for option, given in (("--polarity", polarity), ("--shapes", shapes), ("--steady", steady)):
         if given is not None and given not in WHEN:
             raise UsageFailure(f"{option} {given!r}: use {', '.join(WHEN)}")
     settings = _settings(
@@ -177,6 +186,7 @@ def fit(
         seed=seed,
         augment=augment,
         shapes=None if shapes is None else WHEN[shapes],
+        steady=None if steady is None else WHEN[steady],
         missing=missing,
         robust=robust,
         params=_params(param),
@@ -343,6 +353,7 @@ def _tell(
         "fs": rec.fs,
         "tensor_shape": model.tensorize_.output_shape_,
         "shapes": 0 if model.shapes_ is None else int(model.shapes_["basis"].shape[1]),
+        "steady": getattr(core, "noise_gains_", None) is not None,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
         "checkpoint": None if kept.path is None else str(kept.path),
@@ -360,7 +371,8 @@ def _tell(
             "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}",
             "tensors": f"{shape} (channel × frequency × {last}){beside}",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
-            f"reconstruction error {core.reconstruction_error_:.3f}",
+            f"reconstruction error {core.reconstruction_error_:.3f}"
+            + (", read against what changes within a window" if data["steady"] else ""),
             "time": f"{session.seconds:.1f} s",
         }
     )

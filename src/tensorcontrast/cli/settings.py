@@ -63,6 +63,7 @@ class FitSettings(_Section):
     augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
     fresh_views: bool = False
     shapes: bool | Literal["auto"] = "auto"
+    steady: bool | Literal["auto"] = "auto"
     unit_length: bool | Literal["auto"] = "auto"
     missing: Literal["error", "mask"] | None = None
     robust: Literal["huber"] | None = None
@@ -119,6 +120,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         decompose=_decomposition(settings),
         fresh_views=settings.fresh_views,
         shapes=settings.shapes,
+        steady=settings.steady,
         unit_length=settings.unit_length,
         missing=settings.missing or "error",
         random_state=settings.seed,
