@@ -6,7 +6,8 @@ which of them are which decides more than what is compared. Here half of the dev
 subject, and for HAR also window by window, as the ATD authors do. Six halves, each with several
 random states. Printed are means with 60 and with all labels, the reconstruction error against
 CPD's of the same tensors, and the difference to the first variant of the same halves and states,
-with its standard error.
+with its standard error. Variants with labels in the graph are fitted for every draw of labels, of
+the first two divisions only.
 
 Results go to ``benchmarks/results/draws-NAME.json``, beside those of other variants with as many
 halves and states. Needs the recordings named by
@@ -18,6 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.common import RESULTS, environment
 from benchmarks.study import development
 from benchmarks.variants import RANK, VARIANTS
-from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, _beside, augment
+from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, _beside, _steady, augment
 from tensorcontrast._shapes import WINDOWS
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
 
@@ -41,7 +44,7 @@ CHOSEN = (
     "levels, 2",
     "levels, 6",
 )
-HALVES, SUBJECT_DRAWS, WINDOW_DRAWS = 6, 8, 3
+HALVES, SUBJECT_DRAWS, WINDOW_DRAWS, LABEL_DRAWS = 6, 8, 3, 2
 Parts = list[tuple[np.ndarray, np.ndarray]]
 
 
@@ -81,15 +84,55 @@ def scores(W: np.ndarray, y: np.ndarray, divided: dict[str, Parts]) -> list[floa
     return out
 
 
+def with_labels(
+    model: Any,
+    tensors: tuple[np.ndarray, np.ndarray, np.ndarray],
+    y: np.ndarray,
+    fitted: np.ndarray,
+    extra: dict[str, Any],
+    at: np.ndarray,
+) -> Any:
+    """Fit on the fitted samples and those with labels; views of all are the last of the tensors."""
+    T, view, views = tensors
+    known = np.concatenate([np.full(len(fitted), -1), y[at]])
+    both = np.concatenate([view, views[at]])
+    return model.fit(T[np.concatenate([fitted, at])], known, view=both, **extra)
+
+
+def labelled_scores(
+    fit: Callable[[np.ndarray], Any],
+    T: np.ndarray,
+    y: np.ndarray,
+    divided: dict[str, Parts],
+    start: float,
+) -> list[float]:
+    """Accuracy as in :func:`scores`, of a fit for each draw of labels; the error at the end."""
+    out, errors = [], []
+    for pairs in divided.values():
+        found: dict[str, list[float]] = {"few": [], "full": []}
+        for k, (train, test) in enumerate(pairs[:LABEL_DRAWS]):
+            few = train[label_budget(y[train], 60, seed=2 * k)]
+            for key, at in (("few", few), ("full", train)):
+                model = fit(at)
+                W = [model.transform(T[rows]) for rows in (at, test)]
+                found[key].append(linear_probe(W[0], y[at], W[1], y[test]).accuracy)
+                errors.append(model.reconstruction_error_ / start - 1)
+        out += [float(np.mean(found["few"])), float(np.mean(found["full"]))]
+    return [*out, float(np.mean(errors))]
+
+
 def half(name: str, variants: list[str], seed: int, states: int) -> list[list[list[float]]]:
     """Scores and errors (state, variant) of one half of the subjects."""
     rec = development(name)
     assert rec.y is not None and rec.fs is not None
     fitted, divided = parts(rec, seed, name == "har")
     signals = rec.X[fitted]
-    changed = augment.gentle(n_times=rec.n_times)(signals, np.random.default_rng(seed))
+    gentle = augment.gentle(n_times=rec.n_times)
+    changed = gentle(signals, np.random.default_rng(seed))
     tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    slices: dict[str, int] = {}
+    makers: dict[str, Any] = {}
+    noises: dict[str, np.ndarray] = {}
+    others: dict[str, np.ndarray] = {}
     out = []
     for state in range(seed, seed + 1000 * states, 1000):
         row, starts = [], {}
@@ -102,17 +145,34 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
                     some = signals[:: -(-len(signals) // WINDOWS)]
                     made = _beside.learn(some, made, variant.shapes)
                 tensors[key] = made.transform(rec.X), made.transform(changed)
-                slices[key] = getattr(made, "n_slices", 0)
+                makers[key] = made
             T, view = tensors[key]
-            common: dict[str, Any] = {"random_state": state, "beside": slices[key]}
+            common: dict[str, Any] = {
+                "random_state": state,
+                "beside": getattr(makers[key], "n_slices", 0),
+            }
+            extra = {}
+            if variant.steady:
+                if key not in noises:
+                    n_fft = makers[key].tensorize.n_fft_
+                    noises[key] = _steady.differences(signals, makers[key], n_fft)
+                extra["noise"] = noises[key]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 if key not in starts:
                     starts[key] = CPD(RANK, **common).fit(T[fitted])
                 model = start = starts[key]
+                own = PLC(RANK, init=start.factors_, **common, **variant.settings)
+                if variant.labels:
+                    if key not in others:
+                        moved = gentle(rec.X, np.random.default_rng(seed + 1))
+                        others[key] = makers[key].transform(moved)
+                    fit = partial(with_labels, own, (T, view, others[key]), rec.y, fitted, extra)
+                    error = start.reconstruction_error_
+                    row.append(labelled_scores(fit, T, rec.y, divided, error))
+                    continue
                 if not variant.cpd:
-                    model = PLC(RANK, init=start.factors_, **common, **variant.settings)
-                    model.fit(T[fitted], view=view)
+                    model = own.fit(T[fitted], view=view, **extra)
                 W = model.transform(T)
                 W = W if variant.after is None else variant.after(model, W)
                 error = model.reconstruction_error_ / start.reconstruction_error_ - 1

@@ -31,6 +31,8 @@ class Variant:
     y: bool = False
     #: Weight of shapes beside the spectrogram; None for none. ``python -m benchmarks.draws`` only.
     shapes: float | None = None
+    #: Whether features are read against what changes within a window. ``benchmarks.draws`` only.
+    steady: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -223,5 +225,15 @@ VARIANTS: dict[str, Variant] = {
     "shapes, unit length": Variant(tensor=LEVELS, plc=FASTER, after=unit_length, shapes=1.4),
     "shapes, weight 1": Variant(tensor=LEVELS, plc=FASTER, shapes=1.0),
     "shapes, weight 2": Variant(tensor=LEVELS, plc=FASTER, shapes=2.0),
+    "steady": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True),
+    "steady, ε 0.15": Variant(
+        tensor=LEVELS, plc=FASTER | {"epsilon": 0.15}, shapes=1.4, steady=True
+    ),
+    "steady, labels": Variant(
+        tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, steady=True, labels=True
+    ),
+    "steady, labels, β 0.07": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, labels=True
+    ),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

@@ -266,6 +266,28 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
         clone(FITS["cpd"]).set_params(batch_size=32).fit(spread(X, BLOCKS["2"]))
 
 
+@pytest.mark.parametrize("name", ["plc", "plc-core"])
+@pytest.mark.parametrize("few", [True, False])
+def test_features_read_against_noise(monkeypatch: pytest.MonkeyPatch, name: str, few: bool) -> None:
+    from tensorcontrast.distributed import spread as parts
+
+    if not few:
+        monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
+        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+    X = tensor() + 0.3 * np.random.default_rng(1).normal(size=(N, *DIMS)).astype("f4")
+    noise = np.random.default_rng(0).normal(size=(60, *DIMS))
+    options = {"epsilon": 0.3, "n_epochs": 2}
+    here = clone(FITS[name]).set_params(**options).fit(X, noise=noise)
+    there = clone(FITS[name]).set_params(**options).fit(spread(X, BLOCKS["uneven"]), noise=noise)
+    assert here.noise_gains_ is not None
+    np.testing.assert_allclose(there.noise_gains_, here.noise_gains_, rtol=1e-3)
+    assert isinstance(there.features_, np.ndarray) is few
+    assert_same(here, there)
+    np.testing.assert_allclose(there.view_features_, here.view_features_, atol=1e-3)
+    lazy = there.transform(spread(X, BLOCKS["7"]))
+    np.testing.assert_allclose(lazy, here.transform(X), atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["cpd", "plc-core", "plc-als", "plc-paper", "atd"])
 def test_features_of_very_many_samples_stay_lazy(
     monkeypatch: pytest.MonkeyPatch, name: str
