@@ -125,11 +125,12 @@ class Shapes:
 
         def work(start: int) -> None:
             block = X[start : start + _ROWS]
-            counted = np.zeros((_ROWS, *self.biases.shape), np.float32)
-            self._count(convolve, block, counted[: len(block)])
-            rows = counted.reshape(_ROWS, -1)
+            counted = np.empty((len(block), *self.biases.shape), np.float32)
+            self._count(convolve, block, counted)
+            rows = counted.reshape(len(block), 1, -1)
             rows -= self.mean
-            out[start : start + _ROWS] = (rows @ self.basis)[: len(block)]
+            # One product a window: what BLAS makes of a row of many depends on its place.
+            np.matmul(rows, self.basis, out=out[start : start + _ROWS, None])
 
         _in_threads(work, range(0, len(X), _ROWS), n_jobs)
         return out

@@ -48,10 +48,8 @@ class Reading:
         return np.asarray(H - self.directions.T @ (self.gains[:, None] * (self.directions @ H)))
 
 
-def given(noise: ArrayLike | None, dims: tuple[int, ...], dtype: Any) -> Array | None:
-    """Return rows of noise that ``fit`` was given, checked; None for none."""
-    if noise is None:
-        return None
+def given(noise: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
+    """Return rows of noise that ``fit`` was given, checked."""
     rows = np.asarray(noise)
     if rows.ndim != len(dims) + 1 or rows.shape[1:] != tuple(dims) or len(rows) < 2:
         raise InvalidInputError(

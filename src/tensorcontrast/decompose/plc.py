@@ -352,7 +352,8 @@ class PLC(CPEstimator):
         return Neighbours.of(sequence, n_samples, float(self.neighbour_weight))
 
     def _noise(self) -> Array | None:
-        return given_noise(_NOISE.get(), self.dims_, self.center_.dtype)
+        noise = _NOISE.get()
+        return None if noise is None else given_noise(noise, self.dims_, self.center_.dtype)
 
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
         self._neighbours(n_samples)  # what is wrong is told before any work
