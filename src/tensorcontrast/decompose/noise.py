@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import randomized_svd
 
 from tensorcontrast import threads
-from tensorcontrast.decompose import kernels
+from tensorcontrast.decompose import als, compress, kernels, tied
 from tensorcontrast.decompose.encoder import Encoder, rows_times
 from tensorcontrast.errors import InvalidInputError
 
@@ -159,6 +159,31 @@ def _gram(X: Array, columns: Array) -> Array:
     for part in threads.over_strips(strip, len(Z), columns.shape[1] ** 2):
         out += part
     return out
+
+
+def settle(model: Any, rows: Array, views: als.Views, limit: float) -> None:
+    """Let a fitted model read its features against rows of noise (m, I_1, …, I_K).
+
+    Nothing changes where they do not vary or the ``limit`` of the error leaves no room.
+    """
+    flat = rows.reshape(len(rows), -1) / views.dtype.type(model.scale_)
+    if model._bases is not None:
+        flat = compress.project(flat.reshape(rows.shape), model._bases)
+    found = directions(flat)
+    if found is None:
+        return
+    held = tied.held(views, tied.sampled(views.n_samples, 0))
+    assert not callable(held)
+    factors = compress.compress_factors(model.factors_, model._bases)
+    read = chosen(held.X, held.norm_x, factors, model.ridge_, found, limit)
+    if read is None:
+        return
+    reading, rise = read
+    whole = compress.expand_rows(reading.directions, model._bases)
+    model.noise_directions_ = whole.reshape(-1, *model.dims_)
+    model.noise_gains_ = reading.gains
+    model.reconstruction_error_ *= rise
+    model._read(views, model._reading)
 
 
 def check_learned(model: Any) -> None:

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, compress, descent, stream, tied
+from tensorcontrast.decompose import als, descent, stream, tied
+from tensorcontrast.decompose import noise as noises
 from tensorcontrast.decompose._base import CPEstimator, Resume
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
 from tensorcontrast.decompose.neighbours import Neighbours
-from tensorcontrast.decompose.noise import SHARE, chosen, directions, refused
-from tensorcontrast.decompose.noise import given as given_noise
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 from tensorcontrast.decompose.seeding import given_labels
@@ -318,7 +317,7 @@ class PLC(CPEstimator):
         self
         """
         if noise is not None:
-            refused(self.solver, self.missing)
+            noises.refused(self.solver, self.missing)
         given = _SEQUENCE.set(sequence), _NOISE.set(noise)
         try:
             super().fit(X, y, view=view, resume=resume)
@@ -353,7 +352,7 @@ class PLC(CPEstimator):
 
     def _noise(self) -> Array | None:
         noise = _NOISE.get()
-        return None if noise is None else given_noise(noise, self.dims_, self.center_.dtype)
+        return None if noise is None else noises.given(noise, self.dims_, self.center_.dtype)
 
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
         self._neighbours(n_samples)  # what is wrong is told before any work
@@ -487,29 +486,8 @@ class PLC(CPEstimator):
     def _settle(self, fit: Fit, views: als.Views) -> None:
         """Read features against the noise that ``fit`` was given, inside the ε-region."""
         rows = self._noise()
-        if rows is None or fit.interrupted or fit.start_error is None:
-            return
-        flat = rows.reshape(len(rows), -1) / views.dtype.type(self.scale_)
-        if self._bases is not None:
-            flat = compress.project(flat.reshape(rows.shape), self._bases)
-        found = directions(flat)
-        if found is None:
-            return
-        held = tied.held(views, tied.sampled(views.n_samples, 0))
-        assert not callable(held)
-        # The region is that of the start; of a sample of the samples it is as wide.
-        limit = (1.0 + SHARE * self.epsilon) * fit.start_error
-        factors = compress.compress_factors(self.factors_, self._bases)
-        read = chosen(held.X, held.norm_x, factors, self.ridge_, found, limit)
-        if read is None:
-            return
-        reading, rise = read
-        self.noise_directions_ = compress.expand_rows(reading.directions, self._bases).reshape(
-            -1, *self.dims_
-        )
-        self.noise_gains_ = reading.gains
-        self.reconstruction_error_ *= rise
-        self._read(views, self._reading)
+        if rows is not None and fit.start_error is not None and not fit.interrupted:
+            noises.settle(self, rows, views, (1.0 + noises.SHARE * self.epsilon) * fit.start_error)
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":
