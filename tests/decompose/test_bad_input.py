@@ -93,7 +93,7 @@ def test_equal_samples_without_centring_are_the_mean(cls):
     model = make(cls, rank=3, center=False, alpha=1e-6, n_clusters=1)
     model.fit(np.repeat(sample, 8, axis=0))
     assert np.isfinite(model.features_).all()
-    assert model.reconstruction_error_ < 0.1
+    assert model.reconstruction_error_ < 0.2  # steps of Adam move what nothing holds
 
 
 @every

@@ -197,7 +197,7 @@ class Views:
 
 def _direct(X: Array, norm: float, W: Array, factors: list[Array]) -> float:
     """Squared residual of one view without cancellation, with what compression has lost of it."""
-    lost = max(norm - float(kernels.row_norms_squared(X).sum()), 0.0)
+    lost = kernels.lost_squared(norm, float(kernels.row_norms_squared(X).sum()))
     return kernels.residual_direct(X, W, factors) + lost
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "gram",
     "inner",
     "khatri_rao",
+    "lost_squared",
     "mttkrp",
     "normal_form",
     "parted",
@@ -282,6 +283,12 @@ _CANCELLED = 2**12
 def cancelled(residual: float, norm_squared: float, dtype: Any) -> bool:
     """Whether ‖X‖² − … leaves so little that rounding is a good part of it."""
     return residual < _CANCELLED * float(np.finfo(np.dtype(dtype)).eps) * norm_squared
+
+
+def lost_squared(norm_squared: float, held: float) -> float:
+    """``‖X‖²`` less what cores hold of it; 0 where the two sums differ by their rounding alone."""
+    lost = norm_squared - held
+    return lost if lost > 1e-13 * norm_squared else 0.0
 
 
 def residual_direct(X: Array, W: Array, factors: Factors) -> float:

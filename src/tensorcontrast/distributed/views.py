@@ -230,7 +230,7 @@ class BlockViews:
             with on.large_graphs():
                 residual, held = on.total(tasks)
         norm = self.norm_squared if paired else self.norm_x
-        return float(residual) + max(norm - float(held), 0.0)
+        return float(residual) + kernels.lost_squared(norm, float(held))
 
     def _by_sums(
         self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
