@@ -136,6 +136,20 @@ def test_levels_that_are_none(cli, data, tmp_path, option):
     assert (done.code, "--n-levels" in done.err) == (2, True), done.err
 
 
+def test_steady(cli, data, tmp_path):
+    config = tmp_path / "fit.toml"
+    config.write_text("rank = 2\nsteady = true\n[tensor]\nn_fft = 16\nn_levels = 2\n")
+    fit = ("fit", data, "--config", config, "--json")
+    for option, wanted in (((), True), (("--steady", "auto"), "auto"), (("--steady", "no"), False)):
+        done = cli(*fit, *option, "-o", tmp_path / f"{wanted}.tcm")
+        model = load_model(tmp_path / f"{wanted}.tcm")
+        assert model.steady == wanted
+        assert done.json["steady"] == (model.decompose_.noise_gains_ is not None)
+        assert wanted is not False or not done.json["steady"]
+    done = cli("fit", data, "--steady", "maybe", "-o", tmp_path / "m.tcm")
+    assert (done.code, "--steady" in done.err) == (2, True), done.err
+
+
 def test_polarity_that_is_not_known(cli, data, tmp_path):
     done = cli("fit", data, "--polarity", "maybe", "-o", tmp_path / "m.tcm")
     assert (done.code, "--polarity 'maybe': use auto, yes, no" in done.err) == (2, True), done.err
