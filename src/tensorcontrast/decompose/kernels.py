@@ -44,7 +44,6 @@ __all__ = [
     "gram",
     "inner",
     "khatri_rao",
-    "lost_squared",
     "mttkrp",
     "normal_form",
     "parted",
