@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorcontrast.decompose import PLC
 from tensorcontrast.errors import InvalidInputError
 
 WINDOWS = 1024
@@ -39,22 +40,25 @@ def asked(wanted: bool | str, tensorize: Any, decompose: Any, n_samples: int, n_
     "auto" does so for ``PLC()`` where frames are in levels, windows have room for parts and nothing
     is missing.
     """
-    from tensorcontrast.decompose import PLC
-
-    reasons = []
-    if not isinstance(decompose, PLC) or decompose.solver != "tied":
-        reasons.append("only PLC(solver='tied') reads features against noise")
-    elif decompose.missing == "mask":
-        reasons.append("missing='mask' leaves no whole windows")
-    elif getattr(tensorize, "n_levels_", None) is None:
-        reasons.append("parts of windows that are aligned to something differ by more than noise")
-    elif not n_parts(n_times, tensorize.n_fft_):
-        reasons.append(f"a window of {n_times} samples holds less than two frames")
+    reason = _hindrance(tensorize, decompose, n_times)
     if wanted == "auto":
-        return not reasons and n_samples >= LEAST_WINDOWS
-    if wanted and reasons:
-        raise InvalidInputError(f"steady=True: {reasons[0]}; use steady='auto'")
+        return reason is None and n_samples >= LEAST_WINDOWS
+    if wanted and reason is not None:
+        raise InvalidInputError(f"steady=True: {reason}; use steady='auto'")
     return bool(wanted)
+
+
+def _hindrance(tensorize: Any, decompose: Any, n_times: int) -> str | None:
+    """Why there is nothing to compare, or nobody to read against it; None where there is."""
+    if not isinstance(decompose, PLC) or decompose.solver != "tied":
+        return "only PLC(solver='tied') reads features against noise"
+    if decompose.missing == "mask":
+        return "missing='mask' leaves no whole windows"
+    if getattr(tensorize, "n_levels_", None) is None:
+        return "parts of windows that are aligned to something differ by more than noise"
+    if not n_parts(n_times, tensorize.n_fft_):
+        return f"a window of {n_times} samples holds less than two frames"
+    return None
 
 
 def differences(signals: Any, maker: Any, n_fft: int) -> np.ndarray:

@@ -211,6 +211,11 @@ def test_a_stream_goes_on_reading_against_it(data):
     model.partial_fit(data[0][:40])
     np.testing.assert_array_equal(model.noise_gains_, gains)
     np.testing.assert_allclose(model.features_, model.transform(data[0][:40]), atol=1e-5)
+    rest = (data[0][:40] - model.inverse_transform(model.features_)).reshape(40, -1)
+    size = np.linalg.norm(data[0][:40] - model.center_)
+    assert model.reconstruction_error_ == pytest.approx(np.linalg.norm(rest) / size, rel=1e-4)
+    with pytest.raises(InvalidInputError, match="whole samples"):
+        model.set_params(missing="mask").partial_fit(data[0][:40])
 
 
 @pytest.mark.parametrize(

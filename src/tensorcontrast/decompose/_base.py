@@ -20,7 +20,6 @@ from tensorcontrast.decompose import (
     als,
     apply,
     checkpoint,
-    compress,
     degeneracy,
     inputs,
     kernels,
@@ -218,6 +217,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         begun = hasattr(self, "factors_")
         clipped = ""
         with self._all_or_nothing():
+            noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
             X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
             data = source.with_nan(source.ArraySource(X), self.missing == "mask")
             known = self._labels_used(y, len(X))
@@ -253,7 +253,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 monitor.record(terms)
                 fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
                 form = self._finish(fit, views)
-                self._read(views, self._reading)
+                noise.follow(self, views)
             self._stream = sums.regauged(form.gain, form.order)
             self.feature_gram_ = self._stream.WtW
             self.n_samples_seen_ += len(X)
@@ -285,24 +285,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _settle(self, fit: Fit, views: als.Views) -> None:
         """Learn what is learned once the factors stand; nothing by default."""
-
-    @property
-    def _reading(self) -> noise.Reading | None:
-        """What features are read against; models of older files have nothing."""
-        if self.noise_directions_ is None or self.noise_gains_ is None:
-            return None
-        rows = self.noise_directions_
-        return noise.Reading(rows.reshape(len(rows), -1), self.noise_gains_)
-
-    def _read(self, views: als.Views, reading: noise.Reading | None) -> None:
-        """Let the features of fitted samples be what ``transform`` gives with this reading."""
-        if reading is None:
-            return
-        projector = noise.projector(self.factors_, self.ridge_, reading)
-        if self._bases is not None:
-            columns = np.ascontiguousarray(projector.T).reshape(-1, *self.dims_)
-            projector = compress.project(columns, self._bases).T
-        self.features_, self.view_features_ = self._unweighted(*views.encoded(projector))
 
     def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
         """Features of samples as they are, from those of samples held down by weights."""
@@ -385,7 +367,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.factors_,
             self.ridge_,
             masked=masked,
-            reading=self._reading,
+            reading=noise.reading_of(self),
         )
 
     def inverse_transform(self, W: ArrayLike) -> Array:

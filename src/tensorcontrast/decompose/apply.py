@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from tensorcontrast import threads
 from tensorcontrast.decompose import kernels, missing, noise, source
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
@@ -28,11 +27,7 @@ def features(
 
     With a ``reading`` they are those in its metric.
     """
-    if masked and reading is not None:
-        raise InvalidInputError(
-            "missing='mask': this model reads features against noise, which needs whole samples; "
-            "fit it with missing='mask', or fill the gaps"
-        )
+    noise.check_whole(reading, masked=masked)
     projector = noise.projector(factors, ridge, reading)
     parts = []
     if source.is_spread(data):

@@ -183,7 +183,42 @@ def settle(model: Any, rows: Array, views: als.Views, limit: float) -> None:
     model.noise_directions_ = whole.reshape(-1, *model.dims_)
     model.noise_gains_ = reading.gains
     model.reconstruction_error_ *= rise
-    model._read(views, model._reading)
+    _read(model, views)
+
+
+def reading_of(model: Any) -> Reading | None:
+    """Return what a model reads its features against; None for nothing, as in files of old."""
+    rows, gains = model.noise_directions_, model.noise_gains_
+    return None if rows is None or gains is None else Reading(rows.reshape(len(rows), -1), gains)
+
+
+def _read(model: Any, views: als.Views) -> Array:
+    """Let the features of fitted samples be what ``transform`` gives; return those as fitted."""
+    columns = projector(model.factors_, model.ridge_, reading_of(model))
+    if model._bases is not None:
+        rows = np.ascontiguousarray(columns.T).reshape(-1, *model.dims_)
+        columns = compress.project(rows, model._bases).T
+    W, V = views.encoded(columns)
+    model.features_, model.view_features_ = model._unweighted(W, V)
+    return W
+
+
+def follow(model: Any, views: als.Views) -> None:
+    """Read the features of one more batch of a stream against what the model reads against."""
+    if reading_of(model) is None:
+        return
+    W = _read(model, views)
+    residual = kernels.residual_direct(views.X, W, model.factors_)
+    model.reconstruction_error_ = float(np.sqrt(residual / views.norm_x))
+
+
+def check_whole(reading: Reading | None, *, masked: bool) -> None:
+    """Raise where samples with gaps would be read against noise."""
+    if masked and reading is not None:
+        raise InvalidInputError(
+            "missing='mask': this model reads features against noise, which needs whole samples; "
+            "fit it with missing='mask', or fill the gaps"
+        )
 
 
 def check_learned(model: Any) -> None:
