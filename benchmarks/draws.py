@@ -6,12 +6,13 @@ which of them are which decides more than what is compared. Here half of the dev
 subject, and for HAR also window by window, as the ATD authors do. Six halves, each with several
 random states. Printed are means with 60 and with all labels, the reconstruction error against
 CPD's of the same tensors, and the difference to the first variant of the same halves and states,
-with its standard error. Variants with labels in the graph are fitted for every draw of labels, of
-the first two divisions only.
+with its standard error. Variants with labels in the graph are fitted for every draw of labels; a
+run with one of them probes all its variants on the first divisions only, one draw each.
 
-Results go to ``benchmarks/results/draws-NAME.json``, beside those of other variants with as many
-halves and states. Needs the recordings named by
-TENSORCONTRAST_DATA.
+Results go to ``benchmarks/results/draws-NAME.json`` (``draws-NAME-labels.json`` with such a
+variant), beside those of other variants with as many halves and states. Needs the recordings named
+by TENSORCONTRAST_DATA, but for ``--data watch``: those are embedded, and no goal is set on them, so
+that all their subjects take part.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from benchmarks.study import development
 from benchmarks.variants import RANK, VARIANTS
 from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, _beside, _steady, augment
 from tensorcontrast._shapes import WINDOWS
+from tensorcontrast.datasets import load_watch
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
 
 CHOSEN = (
@@ -44,7 +46,7 @@ CHOSEN = (
     "levels, 2",
     "levels, 6",
 )
-HALVES, SUBJECT_DRAWS, WINDOW_DRAWS, LABEL_DRAWS = 6, 8, 3, 2
+HALVES, SUBJECT_DRAWS, WINDOW_DRAWS, LABEL_DRAWS = 6, 8, 3, 3
 Parts = list[tuple[np.ndarray, np.ndarray]]
 
 
@@ -70,13 +72,15 @@ def parts(rec: Recordings, seed: int, mixed: bool) -> tuple[np.ndarray, dict[str
     return fitted, out
 
 
-def scores(W: np.ndarray, y: np.ndarray, divided: dict[str, Parts]) -> list[float]:
+def scores(
+    W: np.ndarray, y: np.ndarray, divided: dict[str, Parts], n_draws: int = 2
+) -> list[float]:
     """Accuracy with 60 and with all labels, for each way to divide."""
     out = []
     for pairs in divided.values():
         few, full = [], []
         for k, (train, test) in enumerate(pairs):
-            for draw in (2 * k, 2 * k + 1):
+            for draw in range(2 * k, 2 * k + n_draws):
                 at = train[label_budget(y[train], 60, seed=draw)]
                 few.append(linear_probe(W[at], y[at], W[test], y[test]).accuracy)
             full.append(linear_probe(W[train], y[train], W[test], y[test]).accuracy)
@@ -110,7 +114,7 @@ def labelled_scores(
     out, errors = [], []
     for pairs in divided.values():
         found: dict[str, list[float]] = {"few": [], "full": []}
-        for k, (train, test) in enumerate(pairs[:LABEL_DRAWS]):
+        for k, (train, test) in enumerate(pairs):
             few = train[label_budget(y[train], 60, seed=2 * k)]
             for key, at in (("few", few), ("full", train)):
                 model = fit(at)
@@ -123,9 +127,12 @@ def labelled_scores(
 
 def half(name: str, variants: list[str], seed: int, states: int) -> list[list[list[float]]]:
     """Scores and errors (state, variant) of one half of the subjects."""
-    rec = development(name)
+    rec = load_watch() if name == "watch" else development(name)
     assert rec.y is not None and rec.fs is not None
     fitted, divided = parts(rec, seed, name == "har")
+    n_draws = 2
+    if any(VARIANTS[label].labels for label in variants):
+        n_draws, divided = 1, {way: pairs[:LABEL_DRAWS] for way, pairs in divided.items()}
     signals = rec.X[fitted]
     gentle = augment.gentle(n_times=rec.n_times)
     changed = gentle(signals, np.random.default_rng(seed))
@@ -176,7 +183,7 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
                 W = model.transform(T)
                 W = W if variant.after is None else variant.after(model, W)
                 error = model.reconstruction_error_ / start.reconstruction_error_ - 1
-                row.append([*scores(W, rec.y, divided), float(error)])
+                row.append([*scores(W, rec.y, divided, n_draws), float(error)])
         out.append(row)
     return out
 
@@ -185,7 +192,7 @@ def main() -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.draws", description=__doc__)
     parser.add_argument("variants", nargs="*", default=list(CHOSEN), help="names of variants")
-    parser.add_argument("--data", default="har", choices=("har", "sleep-edf", "ptb-xl"))
+    parser.add_argument("--data", default="har", choices=("har", "sleep-edf", "ptb-xl", "watch"))
     parser.add_argument("--states", type=int, default=2)
     parser.add_argument("--halves", type=int, default=HALVES)
     parser.add_argument("--jobs", type=int, default=-1)
@@ -211,7 +218,8 @@ def main() -> int:
         pairs = [", ".join(texts[i : i + 2]) for i in range(0, 2 * len(ways), 2)]
         table.add_row(variant, *pairs, f"{means[-1]:+.1%}")
     Console(width=160).print(table)
-    path = RESULTS / f"draws-{arguments.data}.json"
+    labels = any(VARIANTS[v].labels for v in arguments.variants)
+    path = RESULTS / f"draws-{arguments.data}{'-labels' if labels else ''}.json"
     size = {"halves": arguments.halves, "states": arguments.states}
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     kept = before["cells"] if before and size == {k: before.get(k) for k in size} else {}

@@ -221,6 +221,9 @@ VARIANTS: dict[str, Variant] = {
     "levels, lengths kept, step 0.015": Variant(tensor=LEVELS, plc=FASTER),
     "shapes": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4),
     "shapes, cpd": Variant(tensor=LEVELS, cpd=True, shapes=1.4),
+    "shapes, paper": Variant(
+        tensor=LEVELS, plc={"solver": "als", "warm_up": 0, "beta": None}, shapes=1.4
+    ),
     "shapes, step 0.005": Variant(tensor=LEVELS, plc=NOW, shapes=1.4),
     "shapes, unit length": Variant(tensor=LEVELS, plc=FASTER, after=unit_length, shapes=1.4),
     "shapes, weight 1": Variant(tensor=LEVELS, plc=FASTER, shapes=1.0),
@@ -229,6 +232,8 @@ VARIANTS: dict[str, Variant] = {
     "steady, ε 0.15": Variant(
         tensor=LEVELS, plc=FASTER | {"epsilon": 0.15}, shapes=1.4, steady=True
     ),
+    "shapes, labels": Variant(tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, labels=True),
+    "shapes, labels, β 0.07": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, labels=True),
     "steady, labels": Variant(
         tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, steady=True, labels=True
     ),

@@ -16,13 +16,13 @@ from tensorcontrast.cli.bench import bench
 from tensorcontrast.cli.components import components
 from tensorcontrast.cli.convert import convert
 from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
+from tensorcontrast.cli.demo import demo
 from tensorcontrast.cli.evaluate import evaluate
 from tensorcontrast.cli.failures import EXIT_CODES, Code
 from tensorcontrast.cli.fit import fit
 from tensorcontrast.cli.options import bare_flags, command, paragraphs
 from tensorcontrast.cli.report import report
 from tensorcontrast.cli.transform import transform
-from tensorcontrast.demo import demo
 from tensorcontrast.report.text import plain
 
 __all__ = ["app", "main"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -14,15 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, descent, stream, tied
+from tensorcontrast.decompose import als, descent, plc_solve, stream, tied
 from tensorcontrast.decompose import noise as noises
 from tensorcontrast.decompose._base import CPEstimator, Resume
-from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
 from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
+from tensorcontrast.decompose.runs import AnyViews, Fit
 from tensorcontrast.decompose.seeding import given_labels
 from tensorcontrast.errors import InvalidInputError
 
@@ -31,9 +27,6 @@ Array = NDArray[Any]
 #: What ``fit`` was given, for the thread that it runs in: others may fit the same estimator.
 _SEQUENCE: ContextVar[ArrayLike | None] = ContextVar("sequence", default=None)
 _NOISE: ContextVar[ArrayLike | None] = ContextVar("noise", default=None)
-
-#: Weights of the contrast for ``beta=None``, by solver; the first for where labels are known.
-KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
 
 
 class PLC(CPEstimator):
@@ -362,17 +355,7 @@ class PLC(CPEstimator):
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
     ) -> als.Contrast:
-        if self.beta != "auto":
-            unit = n_samples if self.units == "paper" else 1
-            beta = self.beta
-            if beta is None:
-                beta, unit = TIED_BETA if self.solver == "tied" else ALS_BETA, 1
-            return self._plc_contrast(n_samples, y, seed, float(beta) / unit)
-        if streaming and not hasattr(self, "beta_"):
-            raise InvalidInputError(
-                "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
-            )
-        return self._plc_contrast(n_samples, y, seed, self.beta_ if streaming else 0.0)
+        return plc_solve.contrast(self, n_samples, y, seed, streaming)
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
         if not isinstance(self.n_clusters, Sequence):
@@ -384,104 +367,15 @@ class PLC(CPEstimator):
             )
         return levels(self.n_clusters, n_samples)[0]
 
-    def _plc_contrast(
-        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, beta: float
-    ) -> PLCContrast:
-        gamma = float(self.gamma) * (n_samples if self.units == "paper" else 1)
-        classes = 0 if y is None else int(y.max()) + 1
-        count = self._cluster_count(n_samples, classes)
-        if self.solver == "tied":
-            count = levels(self.n_clusters, n_samples)[0]
-        self.beta_, self.gamma_ = beta, gamma
-        needs_clusters = self.clusterer is None and (y is None or (y < 0).any())
-        if needs_clusters and n_samples < count:
-            raise InvalidInputError(
-                f"n_samples={n_samples} is fewer than n_clusters={count}; "
-                "pass a smaller n_clusters or more samples"
-            )
-        return PLCContrast(
-            beta=beta,
-            gamma=gamma,
-            n_clusters=count,
-            invariance=float(self.trans_inv),
-            identity=self.laplacian == "literal",
-            same_view=self.graph == "same-view",
-            clusterer=self.clusterer,
-            known=y,
-            spread_labels=self.graph != "true",
-            seed=seed,
-        )
-
     def _solve(
         self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
     ) -> Fit:
-        first = views() if callable(views) else views
-        if self.solver == "tied":  # from a CPD of the data's own view
-            base = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
-            runs = replace(Runs.of(self), batch_size=None)
-            plain = runs.best(first.alone(), als.no_contrast, rng)
-            if plain.interrupted or plain.monitor.stopped:
-                return plain
-            if self.beta is None and known is not None:
-                betas = (KNOWN_BETA, TIED_BETA)
-                fit = self._of_betas(plain, views, known, rng, partial(first_inside, betas=betas))
-            elif self.beta != "auto":
-                fit = descent.descend(runs, plain, views, self._tied(base, first.n_samples), rng)
-            else:
-                fit = self._of_betas(plain, views, known, rng, largest_inside)
-            if _NOISE.get() is not None:
-                fit.start_error = plain.final_features(first.alone(), self.alpha)[1]
-            return fit
-        else:
-            near = self._neighbours(first.n_samples)
+        if self.solver != "tied":
+            near = self._neighbours((views() if callable(views) else views).n_samples)
             if near is not None:
                 views = near.joined(tied.held(views, None), rng)
-            plain = super()._solve(views, known, rng)
-            if self.beta != "auto" or plain.interrupted:
-                return plain
-        return self._of_betas(plain, views, known, rng, largest_inside)
-
-    def _tied(self, base: als.Contrast, n_samples: int) -> tied.TiedContrast:
-        assert isinstance(base, PLCContrast)
-        return tied.TiedContrast(
-            base,
-            form=self.contrast,
-            temperature=self.temperature,
-            n_epochs=self.n_epochs,
-            batch_size=self.batch_size or 512,
-            learning_rate=self.learning_rate,
-            neighbours=self._neighbours(n_samples),
-            chosen=self.n_clusters is None,
-            coarser=() if self.clusterer is not None else levels(self.n_clusters, n_samples)[1:],
-        )
-
-    def _of_betas(
-        self,
-        plain: Fit,
-        views: AnyViews,
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
-        best: Callable[..., Fit],
-    ) -> Fit:
-        """Fit of a β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
-
-        The error is that of the data with the features of the fit, for "als" under the pull of
-        the contrast; every trial starts from the factors of the fit without.
-        """
-        fixed = views() if callable(views) else views
-        runs = replace(Runs.of(self), warm_up=0)
-
-        def trial(beta: float) -> Fit:
-            n, seed = fixed.n_samples, int(rng.integers(2**31))
-            base = self._plc_contrast(n, known, seed, beta)
-            if self.solver == "tied":
-                return descent.descend(runs, plain, views, self._tied(base, n), rng)
-            return runs.once(views, [U.copy() for U in plain.factors], base, rng)
-
-        def error(fit: Fit) -> float:
-            return fit.final_features(fixed, self.alpha)[1]
-
-        return best(plain, trial, error, self.epsilon)
+            return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
+        return plc_solve.descending(self, views, known, rng, measured=_NOISE.get() is not None)
 
     def _settle(self, fit: Fit, views: als.Views) -> None:
         """Read features against the noise that ``fit`` was given, inside the ε-region."""
@@ -492,4 +386,5 @@ class PLC(CPEstimator):
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":
             return super()._stream_step(batch)
-        return descent.step(batch, self._tied(batch.contrast, batch.views.n_samples))
+        tied_contrast = plc_solve.tied_contrast(self, batch.contrast, batch.views.n_samples)
+        return descent.step(batch, tied_contrast)

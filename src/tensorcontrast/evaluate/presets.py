@@ -135,6 +135,7 @@ def _demo() -> dict[str, Any]:
         "datasets": ["watch"],
         "methods": ["cpd", "atd", "plc-paper", "plc", "pca"],
         "seeds": 4,
+        "fractions": [0.5, 0.2, 0.3],  # three of the ten people to test on: one alone is chance
         "budgets": [30, 60, "100%"],
         "draws": 3,
     }

@@ -5,8 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tensorcontrast import demo
-from tensorcontrast.cli import app
+from tensorcontrast.cli import app, demo
 from tensorcontrast.errors import DataNotFoundError
 from tensorcontrast.evaluate.config import BenchConfig
 
@@ -59,6 +58,7 @@ def test_compares_what_it_promises():
     assert len(config.seeds) == 4
     assert len(config.budgets) == 3
     assert config.split == "subject"
+    assert config.fractions[2] * 10 >= 3  # people to test on
 
 
 def test_goes_on_with_synthetic_recordings_where_the_embedded_ones_are_missing(

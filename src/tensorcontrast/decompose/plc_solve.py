@@ -1,0 +1,151 @@
+"""How PLC is fitted: its contrast, its weight β, and the fits that these take (E11, E14, E19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.decompose import als, descent
+from tensorcontrast.decompose.contrast import PLCContrast
+from tensorcontrast.decompose.epsilon import first_inside, largest_inside
+from tensorcontrast.decompose.levels import levels
+from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
+from tensorcontrast.decompose.tied import TiedContrast
+from tensorcontrast.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorcontrast.decompose.plc import PLC
+
+Known = NDArray[np.intp] | None
+
+#: Weights of the contrast for ``beta=None``, by solver; the first for where labels are known.
+KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
+
+
+def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
+    """Return the contrast that a fit begins with; with ``beta="auto"`` that is none."""
+    if model.beta != "auto":
+        unit = n_samples if model.units == "paper" else 1
+        beta = model.beta
+        if beta is None:
+            beta, unit = TIED_BETA if model.solver == "tied" else ALS_BETA, 1
+        return _of_beta(model, n_samples, known, seed, float(beta) / unit)
+    if streaming and not hasattr(model, "beta_"):
+        raise InvalidInputError(
+            "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
+        )
+    return _of_beta(model, n_samples, known, seed, model.beta_ if streaming else 0.0)
+
+
+def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -> PLCContrast:
+    """Return the contrast with that weight, which the model then remembers."""
+    gamma = float(model.gamma) * (n_samples if model.units == "paper" else 1)
+    classes = 0 if known is None else int(known.max()) + 1
+    count = model._cluster_count(n_samples, classes)
+    if model.solver == "tied":
+        count = levels(model.n_clusters, n_samples)[0]
+    model.beta_, model.gamma_ = beta, gamma
+    needs_clusters = model.clusterer is None and (known is None or (known < 0).any())
+    if needs_clusters and n_samples < count:
+        raise InvalidInputError(
+            f"n_samples={n_samples} is fewer than n_clusters={count}; "
+            "pass a smaller n_clusters or more samples"
+        )
+    return PLCContrast(
+        beta=beta,
+        gamma=gamma,
+        n_clusters=count,
+        invariance=float(model.trans_inv),
+        identity=model.laplacian == "literal",
+        same_view=model.graph == "same-view",
+        clusterer=model.clusterer,
+        known=known,
+        spread_labels=model.graph != "true",
+        seed=seed,
+    )
+
+
+def tied_contrast(model: PLC, base: als.Contrast, n_samples: int) -> TiedContrast:
+    """Return what a descent needs beside the contrast."""
+    assert isinstance(base, PLCContrast)
+    coarser = levels(model.n_clusters, n_samples)[1:] if model.clusterer is None else ()
+    return TiedContrast(
+        base,
+        form=model.contrast,
+        temperature=model.temperature,
+        n_epochs=model.n_epochs,
+        batch_size=model.batch_size or 512,
+        learning_rate=model.learning_rate,
+        neighbours=model._neighbours(n_samples),
+        chosen=model.n_clusters is None,
+        coarser=coarser,
+    )
+
+
+def descending(
+    model: PLC, views: AnyViews, known: Known, rng: np.random.Generator, *, measured: bool
+) -> Fit:
+    """Fit with features tied to the encoder, from a CPD of the data's own view. Equation E19.
+
+    ``measured``: whether the fit is to know the reconstruction error of that CPD.
+    """
+    first = views() if callable(views) else views
+    n = first.n_samples
+    base = contrast(model, n, known, int(rng.integers(2**31)), streaming=False)
+    runs = replace(Runs.of(model), batch_size=None)
+    plain = runs.best(first.alone(), als.no_contrast, rng)
+    if plain.interrupted or plain.monitor.stopped:
+        return plain
+    if model.beta is None and known is not None:
+        betas = (KNOWN_BETA, TIED_BETA)
+        fit = _of_betas(model, plain, views, known, rng, partial(first_inside, betas=betas))
+    elif model.beta != "auto":
+        fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+    else:
+        fit = _of_betas(model, plain, views, known, rng, largest_inside)
+    if measured:
+        fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
+    return fit
+
+
+def alternating(
+    model: PLC, plain: Fit, views: AnyViews, known: Known, rng: np.random.Generator
+) -> Fit:
+    """Go on from a fit of Algorithm 1, which is the result but for ``beta="auto"`` (E11, E14)."""
+    if model.beta != "auto" or plain.interrupted:
+        return plain
+    return _of_betas(model, plain, views, known, rng, largest_inside)
+
+
+def _of_betas(
+    model: PLC,
+    plain: Fit,
+    views: AnyViews,
+    known: Known,
+    rng: np.random.Generator,
+    best: Callable[..., Fit],
+) -> Fit:
+    """Fit of a β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
+
+    The error is that of the data with the features of the fit, for "als" under the pull of
+    the contrast; every trial starts from the factors of the fit without.
+    """
+    fixed = views() if callable(views) else views
+    runs = replace(Runs.of(model), warm_up=0)
+
+    def trial(beta: float) -> Fit:
+        n, seed = fixed.n_samples, int(rng.integers(2**31))
+        base = _of_beta(model, n, known, seed, beta)
+        if model.solver == "tied":
+            return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+        return runs.once(views, [U.copy() for U in plain.factors], base, rng)
+
+    def error(fit: Fit) -> float:
+        return fit.final_features(fixed, model.alpha)[1]
+
+    return best(plain, trial, error, model.epsilon)
