@@ -31,9 +31,9 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import RESULTS, environment
-from benchmarks.study import development
+from benchmarks.study import development, neighbours
 from benchmarks.variants import RANK, VARIANTS
-from tensorcontrast import CPD, PLC, Recordings, SpectrogramTensor, _beside, _steady, augment
+from tensorcontrast import CPD, PLC, Recordings, _beside, _steady, augment
 from tensorcontrast._shapes import WINDOWS
 from tensorcontrast.datasets import load_watch
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
@@ -145,9 +145,10 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
         row, starts = [], {}
         for label in variants:
             variant = VARIANTS[label]
-            key = repr([*sorted(variant.spectrogram.items()), variant.shapes])
+            made_by = variant.maker.__name__
+            key = repr([*sorted(variant.spectrogram.items()), variant.shapes, made_by])
             if key not in tensors:
-                made: Any = SpectrogramTensor(rec.fs, **variant.spectrogram).fit(signals)
+                made: Any = variant.maker(rec.fs, **variant.spectrogram).fit(signals)
                 if variant.shapes is not None:
                     some = signals[:: -(-len(signals) // WINDOWS)]
                     made = _beside.learn(some, made, variant.shapes)
@@ -164,6 +165,11 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
                     n_fft = makers[key].tensorize.n_fft_
                     noises[key] = _steady.differences(signals, makers[key], n_fft)
                 extra["noise"] = noises[key]
+            if variant.sequence:
+                ids = neighbours(rec)
+                if ids is None:
+                    raise SystemExit(f"{label}: the windows of {name} have no order")
+                extra["sequence"] = ids[fitted]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 if key not in starts:

@@ -83,6 +83,8 @@ def neighbours(rec: Recordings) -> np.ndarray | None:
         night = np.asarray(rec.groups).astype(np.int64) * 10 + np.asarray(rec.columns["night"])
         broken = np.diff(np.asarray(rec.columns["epoch"]), prepend=-5) != 1
         return night * 100_000 + np.cumsum(broken)
+    if "split" in rec.columns:  # HAR: windows of a subject in the order of time
+        return np.asarray(rec.groups)
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
 from tensorcontrast import SpectrogramTensor
 
 RANK = 32
@@ -33,6 +34,8 @@ class Variant:
     shapes: float | None = None
     #: Whether features are read against what changes within a window. ``benchmarks.draws`` only.
     steady: bool = False
+    #: What makes the tensors, of the rate and their parameters. ``benchmarks.draws`` only.
+    maker: Callable[..., Any] = SpectrogramTensor
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -124,6 +127,39 @@ def root_of_length(model: Any, W: np.ndarray) -> np.ndarray:
     return Z / np.sqrt(np.linalg.norm(Z, axis=1, keepdims=True))
 
 
+def towards_clusters(model: Any, W: np.ndarray) -> np.ndarray:
+    """Standardised features, half of the way to what clusters are near: E9's pull at transform."""
+    from sklearn.cluster import KMeans
+
+    mean, sd = model.features_.mean(axis=0), model.features_.std(axis=0)
+    Z, fitted = (W - mean) / sd, (model.features_ - mean) / sd
+    centres = KMeans(100, n_init=1, random_state=0).fit(fitted).cluster_centers_
+    unit = [A / np.linalg.norm(A, axis=1, keepdims=True) for A in (Z, centres)]
+    near = np.exp((unit[0] @ unit[1].T) / 0.2)
+    return 0.5 * Z + 0.5 * (near / near.sum(axis=1, keepdims=True)) @ centres
+
+
+class Resolutions:
+    """Spectrograms of two lengths of frames, in levels, their rows one above the other."""
+
+    def __init__(self, fs: float, **options: Any) -> None:
+        self.parts = [SpectrogramTensor(fs, **options)]
+        self.options = {"fs": fs, **options, "mean_row": False, "polarity": False}
+
+    def fit(self, X: np.ndarray) -> Resolutions:
+        """Learn what the spectrograms learn; the second has frames of half the length."""
+        first = self.parts[0].fit(X)
+        self.n_fft_ = first.n_fft_
+        shorter = self.options | {"n_fft": first.n_fft_ // 2, "n_levels": first.n_levels_ or 4}
+        self.parts = [first, SpectrogramTensor(**shorter).fit(X)]
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Return both, the second as strong a bin as the first."""
+        long, short = (part.transform(X) for part in self.parts)
+        return np.concatenate([long, short * np.float32(2**0.25)], axis=2)
+
+
 def half_whitened(model: Any, W: np.ndarray) -> np.ndarray:
     """Standardised features, times the fourth root of the inverse of their correlations."""
     mean, sd = model.features_.mean(axis=0), model.features_.std(axis=0)
@@ -136,6 +172,7 @@ POLARITY = {"mean_row": "auto", "polarity": True, "n_levels": "time"}
 LEVELS = {"n_levels": "auto"}
 NOW = {"n_clusters": None, "beta": 0.07}
 FASTER = NOW | {"learning_rate": 0.015}
+ONE = FASTER | {"n_clusters": 100}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -229,6 +266,26 @@ VARIANTS: dict[str, Variant] = {
     "shapes, weight 1": Variant(tensor=LEVELS, plc=FASTER, shapes=1.0),
     "shapes, weight 2": Variant(tensor=LEVELS, plc=FASTER, shapes=2.0),
     "steady": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True),
+    "steady, neighbours as views": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, sequence=True
+    ),
+    "steady, one graph": Variant(tensor=LEVELS, plc=ONE, shapes=1.4, steady=True),
+    "steady, one graph, mutual neighbours": Variant(
+        tensor=LEVELS, plc=ONE | {"clusterer": MutualNeighbours()}, shapes=1.4, steady=True
+    ),
+    "steady, one graph, consensus": Variant(
+        tensor=LEVELS, plc=ONE | {"clusterer": Consensus()}, shapes=1.4, steady=True
+    ),
+    "steady, one graph, moving average": Variant(
+        tensor=LEVELS, plc=ONE | {"clusterer": MovingAverage(Past())}, shapes=1.4, steady=True
+    ),
+    "steady, towards clusters": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, after=towards_clusters
+    ),
+    "steady, two resolutions": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, maker=Resolutions
+    ),
+    "two resolutions, cpd": Variant(tensor=LEVELS, cpd=True, shapes=1.4, maker=Resolutions),
     "steady, ε 0.15": Variant(
         tensor=LEVELS, plc=FASTER | {"epsilon": 0.15}, shapes=1.4, steady=True
     ),
