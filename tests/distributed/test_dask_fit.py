@@ -143,6 +143,18 @@ def test_labels_take_part() -> None:
     assert_same(here, there)
 
 
+def test_labels_have_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorcontrast.decompose import label_trial
+
+    monkeypatch.setattr(label_trial, "ENOUGH", 50)
+    X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, noise=0.5, random_state=0)
+    some = np.where(np.arange(N) % 3 == 0, y, -1)
+    here, there = clone(FITS["plc"]), clone(FITS["plc"])
+    assert_same(here.fit(X, some), there.fit(spread(X, BLOCKS["7"]), some))
+    assert isinstance(here.label_gain_, float)
+    assert there.label_gain_ == pytest.approx(here.label_gain_)
+
+
 @pytest.mark.parametrize("share", [1.0, 0.3])
 @pytest.mark.parametrize("graph", ["true", "pseudo"])
 def test_known_labels_in_the_graph(graph: str, share: float) -> None:

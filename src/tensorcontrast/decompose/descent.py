@@ -70,6 +70,7 @@ def descend(
             "beta_": contrast.base.beta,
             "n_clusters_": (own.base.n_clusters, *own.coarser),
         },
+        stopped=monitor.stopped,
         keep=keep,
     )
 

@@ -103,9 +103,9 @@ def first_inside(
     for beta in betas[:-1]:
         fit = trial(beta)
         assert fit.keep is not None
-        if fit.keep.error is None and not fit.interrupted:
+        if fit.keep.error is None and fit.goes_on:
             fit.keep.error = error(fit)
-        if fit.interrupted or (fit.keep.error is not None and fit.keep.error <= limit):
+        if not fit.goes_on or (fit.keep.error is not None and fit.keep.error <= limit):
             return fit
         fit.lose()
     return trial(betas[-1])

@@ -116,6 +116,10 @@ class PLC(CPEstimator):
         Weights that were used, a sum over samples.
     n_clusters_ : tuple of int
         For "tied": clusters of the graphs that took turns.
+    label_gain_ : float or None
+        For "tied", where ``fit`` was given 2,000 labels or more and ``beta`` is None: accuracy on
+        labels left out that those in the graph have gained, of the half that gained less. Below
+        0 the graph is made without labels.
     noise_directions_, noise_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
         What features are read against, and the share of each that is left out, 0 to 1; None
         without ``fit(…, noise=)``, or where the ε-region left no room for it.
@@ -375,7 +379,14 @@ class PLC(CPEstimator):
             if near is not None:
                 views = near.joined(tied.held(views, None), rng)
             return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
-        return plc_solve.descending(self, views, known, rng, measured=_NOISE.get() is not None)
+        return plc_solve.descending(
+            self,
+            views,
+            known,
+            rng,
+            sequence=_SEQUENCE.get(),
+            measured=_NOISE.get() is not None,
+        )
 
     def _settle(self, fit: Fit, views: als.Views) -> None:
         """Read features against the noise that ``fit`` was given, inside the ε-region."""

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tensorcontrast.decompose import als, descent
+from tensorcontrast.decompose import als, descent, label_trial, missing
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
@@ -25,6 +25,7 @@ Known = NDArray[np.intp] | None
 
 #: Weights of the contrast for ``beta=None``, by solver; the first for where labels are known.
 KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
+_FIRST = partial(first_inside, betas=(KNOWN_BETA, TIED_BETA))
 
 
 def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
@@ -88,11 +89,18 @@ def tied_contrast(model: PLC, base: als.Contrast, n_samples: int) -> TiedContras
 
 
 def descending(
-    model: PLC, views: AnyViews, known: Known, rng: np.random.Generator, *, measured: bool
+    model: PLC,
+    views: AnyViews,
+    known: Known,
+    rng: np.random.Generator,
+    *,
+    sequence: ArrayLike | None = None,
+    measured: bool = False,
 ) -> Fit:
     """Fit with features tied to the encoder, from a CPD of the data's own view. Equation E19.
 
-    ``measured``: whether the fit is to know the reconstruction error of that CPD.
+    ``sequence`` names the recording of each sample. ``measured``: whether the fit is to know the
+    reconstruction error of that CPD.
     """
     first = views() if callable(views) else views
     n = first.n_samples
@@ -101,13 +109,21 @@ def descending(
     plain = runs.best(first.alone(), als.no_contrast, rng)
     if plain.interrupted or plain.monitor.stopped:
         return plain
-    if model.beta is None and known is not None:
-        betas = (KNOWN_BETA, TIED_BETA)
-        fit = _of_betas(model, plain, views, known, rng, partial(first_inside, betas=betas))
+    parts = None
+    if model.beta is None and known is not None and model.graph != "true":
+        parts = label_trial.halves(known, sequence)
+    if parts is not None:
+        base = replace(base, known=None)
+        fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+        if fit.goes_on:
+            fit = _if_worth_it(model, plain, views, known, rng, fit, parts)
+    elif model.beta is None and known is not None:
+        fit = _of_betas(model, plain, views, known, rng, _FIRST)
     elif model.beta != "auto":
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
     else:
         fit = _of_betas(model, plain, views, known, rng, largest_inside)
+    fit.learned.setdefault("label_gain_", None)
     if measured:
         fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
     return fit
@@ -136,16 +152,61 @@ def _of_betas(
     the contrast; every trial starts from the factors of the fit without.
     """
     fixed = views() if callable(views) else views
-    runs = replace(Runs.of(model), warm_up=0)
 
     def trial(beta: float) -> Fit:
-        n, seed = fixed.n_samples, int(rng.integers(2**31))
-        base = _of_beta(model, n, known, seed, beta)
-        if model.solver == "tied":
-            return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
-        return runs.once(views, [U.copy() for U in plain.factors], base, rng)
+        return _trial(model, plain, views, known, rng, beta)
 
     def error(fit: Fit) -> float:
         return fit.final_features(fixed, model.alpha)[1]
 
     return best(plain, trial, error, model.epsilon)
+
+
+def _trial(
+    model: PLC, plain: Fit, views: AnyViews, known: Known, rng: np.random.Generator, beta: float
+) -> Fit:
+    """Fit with that β from the factors of the fit without contrast."""
+    n = (views() if callable(views) else views).n_samples
+    runs = replace(Runs.of(model), warm_up=0)
+    base = _of_beta(model, n, known, int(rng.integers(2**31)), beta)
+    if model.solver == "tied":
+        return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+    return runs.once(views, [U.copy() for U in plain.factors], base, rng)
+
+
+def _if_worth_it(
+    model: PLC,
+    plain: Fit,
+    views: AnyViews,
+    known: Known,
+    rng: np.random.Generator,
+    without: Fit,
+    parts: tuple[NDArray[np.intp], NDArray[np.intp]],
+) -> Fit:
+    """Fit with labels in the graph, or the one ``without`` where labels left out say so.
+
+    Ctrl-C and the callback end the question with the fit that there is.
+    """
+    data = missing.completed(views, plain.factors, model.alpha)
+    rows = data() if callable(data) else data
+    gain = np.inf
+    for learn, ask in (parts, parts[::-1]):
+        try:
+            half = _of_betas(model, plain, views, learn, rng, _FIRST)
+        except KeyboardInterrupt:  # before its first epoch
+            without.interrupted = True
+            return without
+        if not half.goes_on:
+            without.interrupted, without.stopped = half.interrupted, half.stopped
+            return without
+        after, before = (
+            label_trial.accuracy(rows, fit.factors, model.alpha, learn, ask)
+            for fit in (half, without)
+        )
+        gain = min(gain, after - before)
+        if gain < 0:
+            without.learned["label_gain_"] = gain
+            return without
+    fit = _of_betas(model, plain, views, known, rng, _FIRST)
+    fit.learned["label_gain_"] = gain
+    return fit

@@ -49,6 +49,8 @@ class Fit:
     final: tuple[als.Features, float] | None = None
     #: Error of the fit without contrast that this one started from, where it was asked for.
     start_error: float | None = None
+    #: Whether the callback has ended a descent, whose monitor is another one.
+    stopped: bool = False
     #: What a checkpoint has of this run.
     keep: checkpoint.Keep | None = None
 
@@ -60,7 +62,7 @@ class Fit:
     @property
     def goes_on(self) -> bool:
         """Whether nobody has asked for an end."""
-        return not (self.interrupted or self.monitor.stopped)
+        return not (self.interrupted or self.stopped or self.monitor.stopped)
 
     @property
     def objective(self) -> float:
