@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.common import RESULTS, environment
 from benchmarks.study import development, neighbours
 from benchmarks.variants import RANK, VARIANTS
-from tensorcontrast import CPD, PLC, Recordings, _beside, _steady, augment
+from tensorcontrast import CPD, Recordings, _beside, _steady, augment
 from tensorcontrast._shapes import WINDOWS
 from tensorcontrast.datasets import load_watch
 from tensorcontrast.evaluate.protocol import label_budget, linear_probe
@@ -175,7 +175,7 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
                 if key not in starts:
                     starts[key] = CPD(RANK, **common).fit(T[fitted])
                 model = start = starts[key]
-                own = PLC(RANK, init=start.factors_, **common, **variant.settings)
+                own = variant.estimator(RANK, init=start.factors_, **common, **variant.settings)
                 if variant.labels:
                     if key not in others:
                         moved = gentle(rec.X, np.random.default_rng(seed + 1))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from tensorcontrast import SpectrogramTensor
+from benchmarks.teaching import Sharpened, Taught
+from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
 PLAIN = {"mean_row": False, "polarity": False, "n_levels": "time"}
@@ -36,6 +37,8 @@ class Variant:
     steady: bool = False
     #: What makes the tensors, of the rate and their parameters. ``benchmarks.draws`` only.
     maker: Callable[..., Any] = SpectrogramTensor
+    #: What is fitted, with the parameters of PLC. ``benchmarks.draws`` only.
+    estimator: Callable[..., Any] = PLC
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -282,6 +285,10 @@ VARIANTS: dict[str, Variant] = {
     "steady, towards clusters": Variant(
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, after=towards_clusters
     ),
+    "steady, sharpened": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, estimator=Sharpened
+    ),
+    "steady, taught": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, estimator=Taught),
     "steady, two resolutions": Variant(
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, maker=Resolutions
     ),

@@ -292,7 +292,8 @@ class PLC(CPEstimator):
             As in :meth:`CPD.fit`.
         y : array-like (n,), optional
             Labels with −1 for unknown, as in scikit-learn's semi-supervised estimators: the known
-            ones take part in the graph, and say what samples near them are likely to be. Labels
+            ones take part in the graph, and say what samples near them are likely to be; 2,000 or
+            more only where they prove to pay (``label_gain_``). Labels
             without any −1 are used with ``graph="true"`` only, so that a pipeline that ends in a
             classifier still learns its features without labels.
         view : array-like of the shape of X, a source of blocks, or callable, optional

@@ -1,0 +1,81 @@
+"""Other ways to descend over the pseudo graph, for ``python -m benchmarks.draws``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from tensorcontrast import PLC
+from tensorcontrast.decompose import plc_solve
+from tensorcontrast.decompose.graph import cluster_space
+from tensorcontrast.decompose.tied import TiedContrast
+
+#: Temperature of the softmax in the first and in the last epoch.
+BLUNT, SHARP = 0.5, 0.1
+TEACHERS = 3
+
+
+@contextmanager
+def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[None]:
+    """Let descents have a contrast of this kind."""
+    usual = plc_solve.tied_contrast
+
+    def made(*args: Any) -> TiedContrast:
+        own = usual(*args)
+        return kind(**{f.name: getattr(own, f.name) for f in fields(TiedContrast)}, **more)
+
+    plc_solve.tied_contrast = made
+    try:
+        yield
+    finally:
+        plc_solve.tied_contrast = usual
+
+
+@dataclass(frozen=True)
+class _Sharpening(TiedContrast):
+    def epoch(self, *args: Any, left: int = 0, **options: Any) -> Any:
+        done = 1 - left / max(self.n_epochs - 1, 1)
+        now = replace(self, temperature=BLUNT * (SHARP / BLUNT) ** done)
+        return TiedContrast.epoch(now, *args, left=left, **options)
+
+
+@dataclass(frozen=True)
+class _Taught(TiedContrast):
+    teacher: np.ndarray | None = None
+
+    def graph(self, W: np.ndarray, memory: Any, level: int) -> Any:
+        assert self.teacher is not None
+        return super().graph(self.teacher.astype(W.dtype), memory, level)
+
+
+class Sharpened(PLC):
+    """PLC with a temperature that falls over the epochs."""
+
+    def _solve(self, views: Any, known: Any, rng: np.random.Generator) -> Any:
+        with _contrast_of(_Sharpening):
+            return super()._solve(views, known, rng)
+
+
+class Taught(PLC):
+    """PLC over a graph that it does not make itself: of the features of several other fits.
+
+    These are the first principal components, as many as there are features, of the features of all
+    teachers side by side, each of them scaled as for its own clusters.
+    """
+
+    def fit(
+        self, X: Any, y: Any = None, view: Any = None, sequence: Any = None, **more: Any
+    ) -> Any:
+        """Fit the teachers, then the model."""
+        features = []
+        for k in range(TEACHERS):
+            teacher = PLC(**self.get_params()).set_params(random_state=self.random_state + 1 + k)
+            features.append(cluster_space(teacher.fit(X, view=view).transform(X)))
+        joined = np.hstack(features)
+        rows, sizes, _ = np.linalg.svd(joined - joined.mean(axis=0), full_matrices=False)
+        with _contrast_of(_Taught, teacher=(rows * sizes)[:, : self.rank]):
+            return super().fit(X, y, view=view, sequence=sequence, **more)
