@@ -381,12 +381,7 @@ class PLC(CPEstimator):
                 views = near.joined(tied.held(views, None), rng)
             return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
         return plc_solve.descending(
-            self,
-            views,
-            known,
-            rng,
-            sequence=_SEQUENCE.get(),
-            measured=_NOISE.get() is not None,
+            self, views, known, rng, sequence=_SEQUENCE.get(), measured=_NOISE.get() is not None
         )
 
     def _settle(self, fit: Fit, views: als.Views) -> None:
