@@ -1,10 +1,10 @@
-"""Other ways to descend over the pseudo graph, for ``python -m benchmarks.draws``."""
+"""Another way to the pseudo graph of a descent, for ``python -m benchmarks.draws``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ from tensorcontrast.decompose import plc_solve
 from tensorcontrast.decompose.graph import cluster_space
 from tensorcontrast.decompose.tied import TiedContrast
 
-#: Temperature of the softmax in the first and in the last epoch.
-BLUNT, SHARP = 0.5, 0.1
 TEACHERS = 3
 
 
@@ -36,28 +34,12 @@ def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[Non
 
 
 @dataclass(frozen=True)
-class _Sharpening(TiedContrast):
-    def epoch(self, *args: Any, left: int = 0, **options: Any) -> Any:
-        done = 1 - left / max(self.n_epochs - 1, 1)
-        now = replace(self, temperature=BLUNT * (SHARP / BLUNT) ** done)
-        return TiedContrast.epoch(now, *args, left=left, **options)
-
-
-@dataclass(frozen=True)
 class _Taught(TiedContrast):
     teacher: np.ndarray | None = None
 
     def graph(self, W: np.ndarray, memory: Any, level: int) -> Any:
         assert self.teacher is not None
         return super().graph(self.teacher.astype(W.dtype), memory, level)
-
-
-class Sharpened(PLC):
-    """PLC with a temperature that falls over the epochs."""
-
-    def _solve(self, views: Any, known: Any, rng: np.random.Generator) -> Any:
-        with _contrast_of(_Sharpening):
-            return super()._solve(views, known, rng)
 
 
 class Taught(PLC):

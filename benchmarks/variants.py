@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import Sharpened, Taught
+from benchmarks.teaching import Taught
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -286,7 +286,19 @@ VARIANTS: dict[str, Variant] = {
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, after=towards_clusters
     ),
     "steady, sharpened": Variant(
-        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, estimator=Sharpened
+        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.1)}, shapes=1.4, steady=True
+    ),
+    "steady, sharpened, 1 to 0.1": Variant(
+        tensor=LEVELS, plc=FASTER | {"temperature": (1.0, 0.1)}, shapes=1.4, steady=True
+    ),
+    "steady, sharpened, 0.5 to 0.05": Variant(
+        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.05)}, shapes=1.4, steady=True
+    ),
+    "steady, τ 0.1": Variant(
+        tensor=LEVELS, plc=FASTER | {"temperature": 0.1}, shapes=1.4, steady=True
+    ),
+    "steady, τ 0.5": Variant(
+        tensor=LEVELS, plc=FASTER | {"temperature": 0.5}, shapes=1.4, steady=True
     ),
     "steady, taught": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, estimator=Taught),
     "steady, two resolutions": Variant(

@@ -83,8 +83,9 @@ class PLC(CPEstimator):
         features, its first centres from at most 20,000 samples.
     warm_up : int, default=5
         Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
-    temperature : float, default=0.2
-        τ of the softmax ("tied").
+    temperature : float or (float, float), default=0.2
+        τ of the softmax ("tied"). Of a pair, the first is that of the first epoch, and it falls
+        or rises to the second, by the same factor each epoch; streams have the second.
     n_epochs : int, default=25
         Passes over the data ("tied"), the step falling to zero over them.
     learning_rate : float, default=1.5e-2
@@ -159,7 +160,7 @@ class PLC(CPEstimator):
         "units": [StrOptions({"sample", "paper"})],
         "solver": [StrOptions({"als", "tied"})],
         "contrast": [StrOptions({"softmax", "signed"})],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "temperature": [Interval(Real, 0, None, closed="neither"), list, tuple],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "n_clusters": [Interval(Integral, 1, None, closed="left"), list, tuple, None],
@@ -187,7 +188,7 @@ class PLC(CPEstimator):
         units: str = "sample",
         clusterer: Any = None,
         warm_up: int = 5,
-        temperature: float = 0.2,
+        temperature: float | Sequence[float] = 0.2,
         n_epochs: int = 25,
         learning_rate: float = 1.5e-2,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
@@ -354,6 +355,7 @@ class PLC(CPEstimator):
 
     def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
         self._neighbours(n_samples)  # what is wrong is told before any work
+        plc_solve.temperatures(self)
         self._noise()
         return given_labels(y, n_samples, needed=self.graph == "true")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,13 +79,25 @@ def tied_contrast(model: PLC, base: als.Contrast, n_samples: int) -> TiedContras
     return TiedContrast(
         base,
         form=model.contrast,
-        temperature=model.temperature,
+        temperatures=temperatures(model),
         n_epochs=model.n_epochs,
         batch_size=model.batch_size or 512,
         learning_rate=model.learning_rate,
         neighbours=model._neighbours(n_samples),
         chosen=model.n_clusters is None,
         coarser=coarser,
+    )
+
+
+def temperatures(model: PLC) -> tuple[float, float]:
+    """Temperature of the softmax in the first epoch and in the last."""
+    given = model.temperature
+    if not isinstance(given, Sequence):
+        return float(given), float(given)
+    if len(given) == 2 and all(isinstance(t, Real) and 0 < float(t) < np.inf for t in given):
+        return float(given[0]), float(given[1])
+    raise InvalidInputError(
+        f"temperature={given!r}: pass a positive number, or two, for the first epoch and the last"
     )
 
 

@@ -153,7 +153,8 @@ class TiedContrast:
 
     base: PLCContrast
     form: str = "softmax"
-    temperature: float = 0.2
+    #: τ of the first epoch and of the last.
+    temperatures: tuple[float, float] = (0.2, 0.2)
     n_epochs: int = 25
     batch_size: int = 512
     learning_rate: float = 1.5e-2
@@ -180,18 +181,27 @@ class TiedContrast:
         near = None if self.neighbours is None else self.neighbours.among(rows)
         return replace(self, base=replace(self.base, known=known), neighbours=near)
 
+    def temperature(self, left: int = 0) -> float:
+        """Temperature of the epoch that so many are left after."""
+        first, last = self.temperatures
+        done = 1 - left / max(self.n_epochs - 1, 1)
+        return float(first * (last / first) ** done)
+
     def loss(
-        self, graph: SignedGraph, both: Callable[..., tuple[Any, Any]] = threads.in_turn
+        self,
+        graph: SignedGraph,
+        both: Callable[..., tuple[Any, Any]] = threads.in_turn,
+        left: int = 0,
     ) -> Loss:
-        """Return the loss of a batch with this graph."""
-        base = self.base
+        """Return the loss of a batch with this graph, so many epochs before the last."""
+        base, temperature = self.base, self.temperature(left)
 
         def softmax(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
             return losses.graph_softmax(
                 W,
                 V,
                 graph,
-                self.temperature,
+                temperature,
                 gamma=base.gamma,
                 invariance=base.invariance,
                 both=both,
@@ -267,7 +277,7 @@ class TiedContrast:
                 value, gradients, terms = tied_objective(
                     *both(np.take, (views.X, rows, 0), (views.V, others, 0)),
                     factors,
-                    self.loss(graph.among(rows), both),
+                    self.loss(graph.among(rows), both, left),
                     alpha=alpha,
                     beta=self.base.beta,
                     norm_squared=float(norms[0][rows].sum() + norms[1][others].sum()),
