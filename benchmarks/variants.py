@@ -313,6 +313,13 @@ VARIANTS: dict[str, Variant] = {
     "steady, labels": Variant(
         tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, steady=True, labels=True
     ),
+    "steady, labels, sharpened": Variant(
+        tensor=LEVELS,
+        plc=FASTER | {"beta": None, "temperature": (0.5, 0.1)},
+        shapes=1.4,
+        steady=True,
+        labels=True,
+    ),
     "steady, labels, β 0.07": Variant(
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, labels=True
     ),
