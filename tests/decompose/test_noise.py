@@ -297,8 +297,8 @@ def test_labels_get_a_larger_weight_where_the_region_allows(epsilon, data):
 class Run:
     """A trial of a weight that is its error."""
 
-    def __init__(self, beta, interrupted=False):
-        self.beta, self.interrupted, self.lost = beta, interrupted, False
+    def __init__(self, beta, goes_on=True):
+        self.beta, self.goes_on, self.lost = beta, goes_on, False
         self.keep = type("Keep", (), {"error": None})()
 
     def lose(self):
@@ -322,6 +322,6 @@ def test_the_first_weight_inside_is_taken_and_others_are_forgotten():
     assert [run.lost for run in made] == [True, False]
     assert of(0.1).beta == 2.0  # the last is taken anyway
     assert [run.lost for run in made] == [True, True, False]
-    stopped = of(0.1, lambda beta: trial(beta, interrupted=True))
+    stopped = of(0.1, lambda beta: trial(beta, goes_on=False))
     assert stopped.beta == 4.0
     assert len(made) == 1
