@@ -35,8 +35,8 @@ def halves(known: IntArray, sequence: ArrayLike | None = None) -> tuple[IntArray
     at = np.flatnonzero(known >= 0)
     if len(at) < ENOUGH:
         return None
-    first = np.zeros(len(at), dtype=bool)
     if sequence is None:
+        first = np.zeros(len(at), dtype=bool)
         for label in np.unique(known[at]):
             of = np.flatnonzero(known[at] == label)
             first[of[: (len(of) + 1) // 2]] = True

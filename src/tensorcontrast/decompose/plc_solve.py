@@ -165,26 +165,19 @@ def _of_betas(
     the contrast; every trial starts from the factors of the fit without.
     """
     fixed = views() if callable(views) else views
+    runs = replace(Runs.of(model), warm_up=0)
 
     def trial(beta: float) -> Fit:
-        return _trial(model, plain, views, known, rng, beta)
+        n, seed = fixed.n_samples, int(rng.integers(2**31))
+        base = _of_beta(model, n, known, seed, beta)
+        if model.solver == "tied":
+            return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+        return runs.once(views, [U.copy() for U in plain.factors], base, rng)
 
     def error(fit: Fit) -> float:
         return fit.final_features(fixed, model.alpha)[1]
 
     return best(plain, trial, error, model.epsilon)
-
-
-def _trial(
-    model: PLC, plain: Fit, views: AnyViews, known: Known, rng: np.random.Generator, beta: float
-) -> Fit:
-    """Fit with that β from the factors of the fit without contrast."""
-    n = (views() if callable(views) else views).n_samples
-    runs = replace(Runs.of(model), warm_up=0)
-    base = _of_beta(model, n, known, int(rng.integers(2**31)), beta)
-    if model.solver == "tied":
-        return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
-    return runs.once(views, [U.copy() for U in plain.factors], base, rng)
 
 
 def _if_worth_it(
