@@ -125,6 +125,20 @@ def labelled_scores(
     return [*out, float(np.mean(errors))]
 
 
+def changes_of(kind: str, tensorize: Any) -> list[Any]:
+    """List the changes that a kind of noise has beside what changes within windows."""
+    placed = (_steady.placement, _steady.PLACEMENT_SHARE)
+    ways = _steady.changes(tensorize)
+    named = {
+        "within": [],
+        "tempo": [way for way in ways if way[0] is _steady.tempo],
+        "placement": [way for way in ways if way[0] is _steady.placement],
+        "placement always": [*(way for way in ways if way[0] is _steady.tempo), placed],
+        "all": ways,
+    }
+    return named[kind]
+
+
 def half(name: str, variants: list[str], seed: int, states: int) -> list[list[list[float]]]:
     """Scores and errors (state, variant) of one half of the subjects."""
     rec = load_watch() if name == "watch" else development(name)
@@ -161,10 +175,12 @@ def half(name: str, variants: list[str], seed: int, states: int) -> list[list[li
             }
             extra = {}
             if variant.steady:
-                if key not in noises:
-                    n_fft = makers[key].tensorize.n_fft_
-                    noises[key] = _steady.differences(signals, makers[key], n_fft)
-                extra["noise"] = noises[key]
+                which = key + variant.steady
+                if which not in noises:
+                    by = makers[key].tensorize
+                    ways = changes_of(variant.steady, by)
+                    noises[which] = _steady.differences(signals, makers[key], by.n_fft_, ways)
+                extra["noise"] = noises[which]
             if variant.sequence:
                 ids = neighbours(rec)
                 if ids is None:

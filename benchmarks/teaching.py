@@ -1,16 +1,17 @@
-"""Another way to the pseudo graph of a descent, for ``python -m benchmarks.draws``."""
+"""Other ways to the pseudo graph and to features, for ``python -m benchmarks.draws``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tensorcontrast import PLC
-from tensorcontrast.decompose import plc_solve
+from tensorcontrast.decompose import noise, plc_solve
 from tensorcontrast.decompose.graph import cluster_space
 from tensorcontrast.decompose.tied import TiedContrast
 
@@ -33,6 +34,17 @@ def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[Non
         plc_solve.tied_contrast = usual
 
 
+@contextmanager
+def _settling(settle: Callable[..., Any]) -> Iterator[None]:
+    """Let fits choose in this way how they read their features."""
+    usual = noise.settle
+    noise.settle = settle  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        noise.settle = usual
+
+
 @dataclass(frozen=True)
 class _Taught(TiedContrast):
     teacher: np.ndarray | None = None
@@ -42,7 +54,15 @@ class _Taught(TiedContrast):
         return super().graph(self.teacher.astype(W.dtype), memory, level)
 
 
-class Taught(PLC):
+class Still(PLC):
+    """PLC whose factors stay as they are when its features are read against noise."""
+
+    def _settle(self, fit: Any, views: Any) -> Any:
+        with _settling(partial(noise.settle, sweep=False)):
+            return super()._settle(fit, views)
+
+
+class Taught(Still):
     """PLC over a graph that it does not make itself: of the features of several other fits.
 
     These are the first principal components, as many as there are features, of the features of all

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import Taught
+from benchmarks.teaching import Still, Taught
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -33,17 +33,19 @@ class Variant:
     y: bool = False
     #: Weight of shapes beside the spectrogram; None for none. ``python -m benchmarks.draws`` only.
     shapes: float | None = None
-    #: Whether features are read against what changes within a window. ``benchmarks.draws`` only.
-    steady: bool = False
+    #: What features are read against: a kind of ``benchmarks.draws.changes_of``, "" for nothing.
+    steady: str = ""
     #: What makes the tensors, of the rate and their parameters. ``benchmarks.draws`` only.
     maker: Callable[..., Any] = SpectrogramTensor
-    #: What is fitted, with the parameters of PLC. ``benchmarks.draws`` only.
-    estimator: Callable[..., Any] = PLC
+    #: What is fitted, with the parameters of PLC; "now" has the sweep that others came before.
+    #: ``benchmarks.draws`` only.
+    estimator: Callable[..., Any] = Still
 
     @property
     def settings(self) -> dict[str, Any]:
         """Parameters of PLC."""
-        return {"n_clusters": 100, "beta": 0.2, "learning_rate": 5e-3} | self.plc
+        early = {"n_clusters": 100, "beta": 0.2, "learning_rate": 5e-3, "temperature": 0.2}
+        return early | self.plc
 
     @property
     def spectrogram(self) -> dict[str, Any]:
@@ -176,6 +178,7 @@ LEVELS = {"n_levels": "auto"}
 NOW = {"n_clusters": None, "beta": 0.07}
 FASTER = NOW | {"learning_rate": 0.015}
 ONE = FASTER | {"n_clusters": 100}
+SHARP = FASTER | {"temperature": (0.5, 0.1)}
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -268,60 +271,82 @@ VARIANTS: dict[str, Variant] = {
     "shapes, unit length": Variant(tensor=LEVELS, plc=FASTER, after=unit_length, shapes=1.4),
     "shapes, weight 1": Variant(tensor=LEVELS, plc=FASTER, shapes=1.0),
     "shapes, weight 2": Variant(tensor=LEVELS, plc=FASTER, shapes=2.0),
-    "steady": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True),
+    "steady": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within"),
     "steady, neighbours as views": Variant(
-        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, sequence=True
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", sequence=True
     ),
-    "steady, one graph": Variant(tensor=LEVELS, plc=ONE, shapes=1.4, steady=True),
+    "steady, one graph": Variant(tensor=LEVELS, plc=ONE, shapes=1.4, steady="within"),
     "steady, one graph, mutual neighbours": Variant(
-        tensor=LEVELS, plc=ONE | {"clusterer": MutualNeighbours()}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=ONE | {"clusterer": MutualNeighbours()}, shapes=1.4, steady="within"
     ),
     "steady, one graph, consensus": Variant(
-        tensor=LEVELS, plc=ONE | {"clusterer": Consensus()}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=ONE | {"clusterer": Consensus()}, shapes=1.4, steady="within"
     ),
     "steady, one graph, moving average": Variant(
-        tensor=LEVELS, plc=ONE | {"clusterer": MovingAverage(Past())}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=ONE | {"clusterer": MovingAverage(Past())}, shapes=1.4, steady="within"
     ),
     "steady, towards clusters": Variant(
-        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, after=towards_clusters
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", after=towards_clusters
     ),
     "steady, sharpened": Variant(
-        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.1)}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.1)}, shapes=1.4, steady="within"
     ),
     "steady, sharpened, 1 to 0.1": Variant(
-        tensor=LEVELS, plc=FASTER | {"temperature": (1.0, 0.1)}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"temperature": (1.0, 0.1)}, shapes=1.4, steady="within"
     ),
     "steady, sharpened, 0.5 to 0.05": Variant(
-        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.05)}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"temperature": (0.5, 0.05)}, shapes=1.4, steady="within"
     ),
     "steady, τ 0.1": Variant(
-        tensor=LEVELS, plc=FASTER | {"temperature": 0.1}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"temperature": 0.1}, shapes=1.4, steady="within"
     ),
     "steady, τ 0.5": Variant(
-        tensor=LEVELS, plc=FASTER | {"temperature": 0.5}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"temperature": 0.5}, shapes=1.4, steady="within"
     ),
-    "steady, taught": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, estimator=Taught),
+    "steady, taught": Variant(
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", estimator=Taught
+    ),
     "steady, two resolutions": Variant(
-        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, maker=Resolutions
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", maker=Resolutions
     ),
     "two resolutions, cpd": Variant(tensor=LEVELS, cpd=True, shapes=1.4, maker=Resolutions),
     "steady, ε 0.15": Variant(
-        tensor=LEVELS, plc=FASTER | {"epsilon": 0.15}, shapes=1.4, steady=True
+        tensor=LEVELS, plc=FASTER | {"epsilon": 0.15}, shapes=1.4, steady="within"
     ),
     "shapes, labels": Variant(tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, labels=True),
     "shapes, labels, β 0.07": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, labels=True),
     "steady, labels": Variant(
-        tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, steady=True, labels=True
+        tensor=LEVELS, plc=FASTER | {"beta": None}, shapes=1.4, steady="within", labels=True
     ),
     "steady, labels, sharpened": Variant(
         tensor=LEVELS,
         plc=FASTER | {"beta": None, "temperature": (0.5, 0.1)},
         shapes=1.4,
-        steady=True,
+        steady="within",
         labels=True,
     ),
     "steady, labels, β 0.07": Variant(
-        tensor=LEVELS, plc=FASTER, shapes=1.4, steady=True, labels=True
+        tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", labels=True
+    ),
+    "now": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=PLC),
+    "now, τ 0.2": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady="all", estimator=PLC),
+    "now, no sweep": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all"),
+    "now, no tempo": Variant(
+        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="placement", estimator=PLC
+    ),
+    "now, no placement": Variant(
+        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="tempo", estimator=PLC
+    ),
+    "now, placement always": Variant(
+        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="placement always", estimator=PLC
+    ),
+    "now, labels": Variant(
+        tensor=LEVELS,
+        plc=SHARP | {"beta": None},
+        shapes=1.4,
+        steady="all",
+        labels=True,
+        estimator=PLC,
     ),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

@@ -1,18 +1,21 @@
-"""What changes within a window, as noise to read its features against.
+"""What may change where nothing that matters has: noise to read features against.
 
 Where windows are cut anywhere, any part of one is as good a window, and what tells its parts apart
 tells nothing of the window. Each part is repeated to the length of a window, so that the same
-tensors can be made of it.
+tensors can be made of it. Nor does it tell much whether a window runs a little faster, as another
+heart or another walker does, or, where channels see one source from different places, where
+exactly these are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tensorcontrast.decompose import PLC
+from tensorcontrast.decompose import PLC, kernels
 from tensorcontrast.errors import InvalidInputError
 
 WINDOWS = 1024
@@ -26,6 +29,15 @@ LEAST_WINDOWS = 32
 
 PARTS = 4
 """Parts of a window, at most."""
+
+TEMPO, TEMPO_SHARE = 0.1, 0.5
+"""How much faster or slower a window may run (natural logarithm), and the variance of what that
+changes against what changes within a window."""
+
+PLACEMENT, PLACEMENT_SHARE = 0.3, 1.0
+"""How much of the others a channel takes up, in standard deviations, and the variance of that."""
+
+Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def n_parts(n_times: int, n_fft: int) -> int:
@@ -61,19 +73,83 @@ def _hindrance(tensorize: Any, decompose: Any, n_times: int) -> str | None:
     return None
 
 
-def differences(signals: Any, maker: Any, n_fft: int) -> np.ndarray:
-    """Tensors of the parts of some windows less their mean over the parts, (m, I_1, …, I_K)."""
+def changes(tensorize: Any) -> list[tuple[Change, float]]:
+    """List changes of signals that tell nothing, with their variance against that within windows.
+
+    Tempo, and the places of channels where these rise and fall together.
+    """
+    out: list[tuple[Change, float]] = [(tempo, TEMPO_SHARE)]
+    if getattr(tensorize, "polarity_", False):
+        out.append((placement, PLACEMENT_SHARE))
+    return out
+
+
+def differences(
+    signals: Any, maker: Any, n_fft: int, changes: Sequence[tuple[Change, float]] = ()
+) -> np.ndarray:
+    """Differences between tensors that should have the same features, (m, I_1, …, I_K).
+
+    Those between the parts of a window, and between two draws of each of the ``changes``.
+    """
     one = maker.transform(np.asarray(signals[:1]))
     count = n_parts(int(signals.shape[-1]), n_fft)
-    most = max(2, min(WINDOWS, MOST_VALUES // (count * one.size)))
+    most = max(2, min(WINDOWS, MOST_VALUES // ((count + len(changes)) * one.size)))
     some = np.asarray(signals[:: -(-len(signals) // most)])
-    edges = np.linspace(0, some.shape[-1], count + 1).astype(int)
-    length = int(some.shape[-1])
+    some = some if some.dtype.kind == "f" else some.astype(np.float32)
+    rng = np.random.default_rng(0)
+    out = [within(some, maker, count)]
+    power = _power(out[0])
+    for change, share in changes:
+        apart = np.asarray(maker.transform(change(some, rng)))
+        apart = apart - np.asarray(maker.transform(change(some, rng)))
+        own = _power(apart)
+        if own > 0:
+            out.append(apart * apart.dtype.type(np.sqrt(share * power / own)))
+    return np.concatenate(out)
+
+
+def _power(rows: np.ndarray) -> float:
+    """Sum of all squares, in float64."""
+    return float(kernels.row_norms_squared(rows.reshape(len(rows), -1)).sum())
+
+
+def within(signals: np.ndarray, maker: Any, count: int) -> np.ndarray:
+    """Tensors of the parts of windows (n, c, t) less their mean over the parts."""
+    length = int(signals.shape[-1])
+    edges = np.linspace(0, length, count + 1).astype(int)
     parts = []
     for start, stop in pairwise(edges):
         at = start + np.arange(length) % (stop - start)
-        parts.append(np.asarray(maker.transform(some[:, :, at])))
+        parts.append(np.asarray(maker.transform(signals[:, :, at])))
     mean = sum(parts) / np.float32(count)
     for part in parts:
         part -= mean
     return np.concatenate(parts)
+
+
+def tempo(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Windows (n, c, t) that run faster or slower, each at a tempo of its own.
+
+    Linear between samples; a window that ends too early begins again.
+    """
+    n, _, t = signals.shape
+    rates = np.exp(rng.uniform(-TEMPO, TEMPO, (n, 1)))
+    place = (np.arange(t) * rates) % (t - 1)  # (n, t)
+    before = place.astype(np.intp)
+    share = (place - before).astype(signals.dtype)[:, None]
+    left, right = (np.take_along_axis(signals, (before + k)[:, None], axis=2) for k in (0, 1))
+    return np.asarray(left + share * (right - left))
+
+
+def placement(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Windows (n, c, t) whose channels have each taken up a little of the others.
+
+    As when an electrode sits elsewhere. Channels count by their standard deviation within windows;
+    means stay as they are.
+    """
+    n, c, _ = signals.shape
+    moving = signals - signals.mean(axis=2, keepdims=True)
+    spread = np.sqrt(np.mean(moving**2, axis=(0, 2)))
+    ratio = spread[:, None] / np.where(spread > 0, spread, 1)
+    taken = rng.normal(0.0, PLACEMENT / np.sqrt(c), (n, c, c)) * ratio
+    return np.asarray(signals + taken.astype(signals.dtype) @ moving)

@@ -206,7 +206,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             extra["resume"] = resume
         with threads.jobs(self.n_jobs):
             if _steady.asked(self.steady, tensorize, decompose, *signals.shape[::2]):
-                extra["noise"] = _steady.differences(signals, maker, tensorize.n_fft_)
+                extra["noise"] = _steady.differences(
+                    signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
+                )
             X = tensors.array() if keep else tensors
             if isinstance(decompose, CPD):
                 decompose.fit(X, y, **extra)  # no contrast: nothing to compare a view with

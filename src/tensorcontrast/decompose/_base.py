@@ -162,9 +162,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 if fit.interrupted:
                     recorder.write()
                 drawn = views() if callable(views) else views
+                settled = self._settle(fit, drawn)
                 self._finish(fit, drawn)
-                self.noise_directions_ = self.noise_gains_ = None
-                self._settle(fit, drawn)
+                noise.keep(self, settled, drawn)
             self._stream: als.Statistics | None = None
             self.n_samples_seen_, self.n_batches_seen_ = n, 1
         if clipped:
@@ -283,8 +283,9 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             setattr(self, name, value)
         return form
 
-    def _settle(self, fit: Fit, views: als.Views) -> None:
-        """Learn what is learned once the factors stand; nothing by default."""
+    def _settle(self, fit: Fit, views: als.Views) -> noise.Settled | None:
+        """Choose how features are read once the factors stand; None for E12."""
+        return None
 
     def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
         """Features of samples as they are, from those of samples held down by weights."""

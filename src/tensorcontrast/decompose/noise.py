@@ -7,7 +7,8 @@ differ most and their variances ν, features are those of generalised least squa
     w = x M H (HᵀMH + αI)⁻¹,   M = I − Vᵀ diag(g) V,   g = ν/(ν + λ),
 
 which tends to E12 as λ → ∞. The smaller λ, the less of the noise is in the features, and the less
-of the samples they reconstruct: λ is the smallest that stays in the ε-region (E14).
+of the samples they reconstruct: λ is the smallest that stays in the ε-region (E14). The factors
+follow by one sweep, so that they are the patterns of these features.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from sklearn.utils.extmath import randomized_svd
 from tensorcontrast import threads
 from tensorcontrast.decompose import als, compress, kernels, tied
 from tensorcontrast.decompose.encoder import Encoder, rows_times
+from tensorcontrast.decompose.runs import Fit
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
 #: Directions of noise that are kept.
-DIRECTIONS = 64
+DIRECTIONS = 128
 #: Part of the ε-region that features may use up: another start of the fit moves its error a little.
 SHARE = 0.9
 #: λ is no less than this part of the variance of all noise: what little varies in one direction
 #: may still be signal.
 LEAST = 1e-3
-_STEPS = 24
+_STEPS = 12
 
 
 @dataclass(frozen=True)
@@ -96,93 +98,136 @@ def projector(factors: list[Array], ridge: float | Array, reading: Reading | Non
     return np.asarray(G @ inverse)
 
 
+@dataclass(frozen=True)
+class Settled:
+    """How features are read, the factors that go with it, and the error over that of E12."""
+
+    reading: Reading
+    factors: list[Array]
+    rise: float
+
+
 def chosen(
     X: Array,
     norm_squared: float,
     factors: list[Array],
-    ridge: float | Array,
+    alpha: float,
     found: tuple[Array, Array, float],
     limit: float,
-) -> tuple[Reading, float] | None:
+    *,
+    sweep: bool = True,
+) -> Settled | None:
     """Read against as much of the noise as keeps ‖X − WHᵀ‖ within ``limit`` times ‖X‖.
 
-    One product with the samples X (n, i) serves all λ: P = XH and C = XVᵀ, of which every W is a
-    linear function. Returned with the error over that of plain features (E12); None where these
-    already reach the limit. Equation E14.
+    For every λ that is tried the factors move by one sweep (E10) to what reconstructs the samples X
+    (n, i) best from features read with it, and features are read with these. That brings the
+    error down, so that more of the noise can be left out. One product with the samples serves
+    the sweeps of all λ, W being a linear function of P = XH and C = XVᵀ; XH of the new factors is
+    one more each. ``sweep=False`` leaves the factors as they are. None where the limit leaves no
+    room. Equation E14.
     """
     V, variances, total = found
     H = kernels.khatri_rao(factors)
     rank = H.shape[1]
-    VH = (V @ H).astype(np.float64)
-    HtH = kernels.gram([U.astype(np.float64) for U in factors])
-    sums = _gram(X, np.concatenate([H, V.T], axis=1))
+    Z = rows_times(X, np.concatenate([H, V.T], axis=1))
+    alone = als.Views(X, None, norm_squared, 0.0)
+    products, sums = als.sums_over(alone, als.Features(Z, None))[0], _inner(Z, Z)
+    C = Z[:, rank:]
 
-    def error(gains: Array) -> float:
+    def read(factors: list[Array], gains: Array) -> tuple[Array, Array]:
+        """W = [XH, C] A: return A, and HᵀH."""
+        VH = (V @ kernels.khatri_rao(factors)).astype(np.float64)
+        HtH = kernels.gram([U.astype(np.float64) for U in factors])
         weighed = HtH - VH.T @ (gains[:, None] * VH)
-        inverse = Encoder.from_gram(weighed, ridge, np.dtype(np.float64)).K_inverse
-        A = np.concatenate([np.eye(rank), -gains[:, None] * VH]) @ inverse  # W = [P, C] A
+        inverse = Encoder.from_gram(weighed, alpha, np.dtype(np.float64)).K_inverse
+        return np.concatenate([np.eye(rank), -gains[:, None] * VH]) @ inverse, HtH
+
+    def error(A: Array, HtH: Array, sums: Array) -> float:
         inner, WtW = float((sums[:rank] * A.T).sum()), A.T @ sums @ A
         residual = norm_squared - 2.0 * inner + float((WtW * HtH).sum())
         return float(np.sqrt(max(residual, 0.0) / norm_squared))
 
+    def swept(gains: Array) -> tuple[list[Array], float, float]:
+        """Factors after a sweep; the error of features read with these, and that of E12."""
+        A, HtH = read(factors, gains)
+        if not sweep:
+            return factors, error(A, HtH, sums), plain
+        Q, WtW = ((A.T @ a).astype(X.dtype) for a in (products, sums @ A))
+        moved, _ = kernels.update_factors(Q, WtW, factors, alpha)
+        P = rows_times(X, kernels.khatri_rao(moved))
+        own = sums.copy()
+        own[:rank, :rank], own[:rank, rank:] = _inner(P, P), _inner(P, C)
+        own[rank:, :rank] = own[:rank, rank:].T
+        return moved, error(*read(moved, gains), own), error(*read(moved, 0 * gains), own)
+
     def gains(strength: float) -> Array:
         return np.asarray(variances / (variances + strength))
 
-    plain = error(np.zeros(len(V)))
+    plain = error(*read(factors, np.zeros(len(V))), sums)
     if kernels.cancelled(plain**2 * norm_squared, norm_squared, X.dtype):
         return None  # what is reconstructed to rounding has no noise
     low, high = np.log(LEAST * total), np.log(1e3 * variances[0])
-    if error(gains(np.exp(high))) > limit:
+    best, strength = swept(gains(np.exp(high))), high
+    if best[1] > limit:
         return None
-    if error(gains(np.exp(low))) <= limit:
-        high = low
+    most = swept(gains(np.exp(low)))
+    if most[1] <= limit:
+        best, strength = most, low
     else:
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
-            if error(gains(np.exp(middle))) <= limit:
-                high = middle
+            trial = swept(gains(np.exp(middle)))
+            if trial[1] <= limit:
+                best, strength, high = trial, middle, middle
             else:
                 low = middle
-    g = gains(np.exp(high))
-    return Reading(V, g.astype(V.dtype)), error(g) / plain
+    g = gains(np.exp(strength)).astype(V.dtype)
+    return Settled(Reading(V, g), best[0], best[1] / best[2])
 
 
-def _gram(X: Array, columns: Array) -> Array:
-    """``(XB)ᵀXB`` (b, b) for B (i, b) in float64, by strips of the samples X."""
-    out = np.zeros((columns.shape[1],) * 2)
-    Z = rows_times(X, columns)
+def _inner(A: Array, B: Array) -> Array:
+    """``AᵀB`` in float64, by strips of the rows."""
+    out = np.zeros((A.shape[1], B.shape[1]))
 
     def strip(at: slice) -> Array:
-        rows = Z[at].astype(np.float64)
-        return rows.T @ rows
+        return np.asarray(A[at].T.astype(np.float64) @ B[at].astype(np.float64))
 
-    for part in threads.over_strips(strip, len(Z), columns.shape[1] ** 2):
+    for part in threads.over_strips(strip, len(A), out.size):
         out += part
     return out
 
 
-def settle(model: Any, rows: Array, views: als.Views, limit: float) -> None:
-    """Let a fitted model read its features against rows of noise (m, I_1, …, I_K).
+def settle(
+    model: Any, fit: Fit, rows: Array, views: als.Views, limit: float, *, sweep: bool = True
+) -> Settled | None:
+    """Choose how a fit reads its features against rows of noise (m, I_1, …, I_K).
 
-    Nothing changes where they do not vary or the ``limit`` of the error leaves no room.
+    Its factors become those that go with it. None, and nothing changes, where the rows do not vary
+    or the ``limit`` of the error leaves no room.
     """
     flat = rows.reshape(len(rows), -1) / views.dtype.type(model.scale_)
     if model._bases is not None:
         flat = compress.project(flat.reshape(rows.shape), model._bases)
     found = directions(flat)
     if found is None:
-        return
+        return None
     held = tied.held(views, tied.sampled(views.n_samples, 0))
     assert not callable(held)
-    factors = compress.compress_factors(model.factors_, model._bases)
-    read = chosen(held.X, held.norm_x, factors, model.ridge_, found, limit)
-    if read is None:
+    settled = chosen(held.X, held.norm_x, fit.factors, model.alpha, found, limit, sweep=sweep)
+    if settled is not None:
+        fit.factors, fit.final = settled.factors, None
+    return settled
+
+
+def keep(model: Any, settled: Settled | None, views: als.Views) -> None:
+    """Let a finished model read its features as was settled; None for E12."""
+    model.noise_directions_ = model.noise_gains_ = None
+    if settled is None:
         return
-    reading, rise = read
-    whole = compress.expand_rows(reading.directions, model._bases)
+    whole = compress.expand_rows(settled.reading.directions, model._bases)
     model.noise_directions_ = whole.reshape(-1, *model.dims_)
-    model.noise_gains_ = reading.gains
-    model.reconstruction_error_ *= rise
+    model.noise_gains_ = settled.reading.gains
+    model.reconstruction_error_ *= settled.rise
     _read(model, views)
 
 

@@ -188,7 +188,7 @@ class PLC(CPEstimator):
         units: str = "sample",
         clusterer: Any = None,
         warm_up: int = 5,
-        temperature: float | Sequence[float] = 0.2,
+        temperature: float | Sequence[float] = (0.5, 0.1),
         n_epochs: int = 25,
         learning_rate: float = 1.5e-2,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
@@ -386,11 +386,13 @@ class PLC(CPEstimator):
             self, views, known, rng, sequence=_SEQUENCE.get(), measured=_NOISE.get() is not None
         )
 
-    def _settle(self, fit: Fit, views: als.Views) -> None:
+    def _settle(self, fit: Fit, views: als.Views) -> noises.Settled | None:
         """Read features against the noise that ``fit`` was given, inside the ε-region."""
         rows = self._noise()
-        if rows is not None and fit.start_error is not None and not fit.interrupted:
-            noises.settle(self, rows, views, (1.0 + noises.SHARE * self.epsilon) * fit.start_error)
+        if rows is None or fit.start_error is None or fit.interrupted:
+            return None
+        limit = (1.0 + noises.SHARE * self.epsilon) * fit.start_error
+        return noises.settle(self, fit, rows, views, limit)
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":
