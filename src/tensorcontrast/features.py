@@ -58,10 +58,12 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         with loadings of their own. "auto" does so where frames are in levels and nothing is
         missing.
     steady : bool or "auto", default="auto"
-        Read features against what changes within a window: parts of up to 1024 windows are
-        compared, and what tells them apart weighs less, as far as the reconstruction error stays in
-        the region that ``PLC(epsilon=)`` says. "auto" does so for ``PLC()`` where frames are in
-        levels and nothing is missing.
+        Read features against what changes where nothing that matters has: parts of up to 1024
+        windows are compared, the same windows a little faster or slower and, where channels rise
+        and fall together, with channels that have taken up some of each other. What tells these
+        apart weighs less, as far as the reconstruction error stays in the region that
+        ``PLC(epsilon=)`` says. "auto" does so for ``PLC()`` where frames are in levels and nothing
+        is missing.
     unit_length : bool or "auto", default="auto"
         Standardise the features by those of the fitted windows, and scale each window's to a root
         mean square of one: which features stand out in a window, not how loud it is. This is how

@@ -144,7 +144,7 @@ def fit(
         _option(
             "--steady",
             metavar="WHEN",
-            help="Read features against what changes within a window: auto (default), yes or no.",
+            help="Read features against what changes within windows: auto (default), yes or no.",
             autocompletion=_choice(*WHEN),
         ),
     ] = None,
@@ -372,7 +372,7 @@ def _tell(
             "tensors": f"{shape} (channel × frequency × {last}){beside}",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}"
-            + (", read against what changes within a window" if data["steady"] else ""),
+            + (", read against noise" if data["steady"] else ""),
             "time": f"{session.seconds:.1f} s",
         }
     )

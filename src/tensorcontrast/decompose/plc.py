@@ -83,9 +83,10 @@ class PLC(CPEstimator):
         features, its first centres from at most 20,000 samples.
     warm_up : int, default=5
         Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
-    temperature : float or (float, float), default=0.2
+    temperature : float or (float, float), default=(0.5, 0.1)
         τ of the softmax ("tied"). Of a pair, the first is that of the first epoch, and it falls
-        or rises to the second, by the same factor each epoch; streams have the second.
+        or rises to the second, by the same factor each epoch; streams have the second. Values of
+        the contrast in ``history_`` are each at the temperature of their epoch.
     n_epochs : int, default=25
         Passes over the data ("tied"), the step falling to zero over them.
     learning_rate : float, default=1.5e-2

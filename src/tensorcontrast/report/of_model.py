@@ -179,7 +179,7 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
         facts.append(("shapes beside it", f"{model.shapes_['basis'].shape[1]} values"))
     if getattr(part, "noise_gains_", None) is not None:
         count = f"{len(part.noise_gains_)} directions"
-        facts.append(("read against what changes within a window", count))
+        facts.append(("read against noise", count))
     if hasattr(part, "n_iter_"):
         facts.append(("iterations", str(part.n_iter_)))
     if hasattr(part, "reconstruction_error_"):
