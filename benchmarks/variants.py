@@ -348,5 +348,8 @@ VARIANTS: dict[str, Variant] = {
         labels=True,
         estimator=PLC,
     ),
+    "now, labels, β 0.07": Variant(
+        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", labels=True, estimator=PLC
+    ),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

@@ -18,7 +18,7 @@ import numpy as np
 from tensorcontrast.decompose import PLC, kernels
 from tensorcontrast.errors import InvalidInputError
 
-WINDOWS = 1024
+WINDOWS = 2048
 """Windows whose parts are compared, at most."""
 
 MOST_VALUES = 2**26

@@ -342,6 +342,8 @@ def test_labels_get_a_larger_weight_where_the_region_allows(epsilon, data):
     model = PLC(**FAST, epsilon=epsilon).fit(X, y)
     assert model.beta_ == (0.07 if epsilon < 1 else 0.2)
     assert PLC(**FAST, epsilon=epsilon).fit(X).beta_ == 0.07
+    few = np.where(np.arange(N) < 8, y, -1)  # fewer than a tenth have labels
+    assert PLC(**FAST, epsilon=epsilon).fit(X, few).beta_ == 0.07
     assert PLC(**FAST, epsilon=epsilon, beta=0.5).fit(X, y).beta_ == 0.5
 
 

@@ -60,9 +60,9 @@ class PLC(CPEstimator):
         Ridge on features and factors, against data whose mean squared norm is 1.
     beta : float, "auto" or None, default=None
         Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", or 0.2 where ``fit`` is
-        given labels and the reconstruction error stays within ``1 + epsilon`` of that of the fit
-        with β = 0. "auto" takes the largest β for which it does (E14). 0 is the paper's ablation
-        without PLC.
+        given labels for a tenth of the samples and the reconstruction error stays within
+        ``1 + epsilon`` of that of the fit with β = 0. "auto" takes the largest β for which it does
+        (E14). 0 is the paper's ablation without PLC.
     gamma : float, default=1.0
         Weight of the graph against the invariance term; 0 is the ablation without cross-view.
     epsilon : float, default=0.05

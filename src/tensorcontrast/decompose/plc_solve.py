@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 Known = NDArray[np.intp] | None
 
-#: Weights of the contrast for ``beta=None``, by solver; the first for where labels are known.
+#: Weights of the contrast for ``beta=None``, by solver; the first for where many labels are known.
 KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
-_FIRST = partial(first_inside, betas=(KNOWN_BETA, TIED_BETA))
+#: Share of the samples that have labels from which there are many.
+MANY = 0.1
 
 
 def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
@@ -131,7 +132,7 @@ def descending(
         if fit.goes_on:
             fit = _if_worth_it(model, plain, views, known, rng, fit, parts)
     elif model.beta is None and known is not None:
-        fit = _of_betas(model, plain, views, known, rng, _FIRST)
+        fit = _of_betas(model, plain, views, known, rng, _first(known))
     elif model.beta != "auto":
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
     else:
@@ -149,6 +150,12 @@ def alternating(
     if model.beta != "auto" or plain.interrupted:
         return plain
     return _of_betas(model, plain, views, known, rng, largest_inside)
+
+
+def _first(known: Known) -> Callable[..., Fit]:
+    """Return what takes the first weight inside the ε-region: a larger one for many labels."""
+    many = known is not None and float((known >= 0).mean()) >= MANY
+    return partial(first_inside, betas=(KNOWN_BETA, TIED_BETA) if many else (TIED_BETA,))
 
 
 def _of_betas(
@@ -198,7 +205,7 @@ def _if_worth_it(
     gain = np.inf
     for learn, ask in (parts, parts[::-1]):
         try:
-            half = _of_betas(model, plain, views, learn, rng, _FIRST)
+            half = _of_betas(model, plain, views, learn, rng, _first(known))
         except KeyboardInterrupt:  # before its first epoch
             without.interrupted = True
             return without
@@ -213,6 +220,6 @@ def _if_worth_it(
         if gain < 0:
             without.learned["label_gain_"] = gain
             return without
-    fit = _of_betas(model, plain, views, known, rng, _FIRST)
+    fit = _of_betas(model, plain, views, known, rng, _first(known))
     fit.learned["label_gain_"] = gain
     return fit
