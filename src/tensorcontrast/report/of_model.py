@@ -130,10 +130,11 @@ def model_view(
             FigureItem(
                 f"{prefix}convergence",
                 "Convergence",
-                "Relative reconstruction error of the spectrograms, contrast (lower is better) "
+                "Relative reconstruction error of the spectrograms, contrast "
                 "and share of windows whose pseudo class changes, over iterations. Where a dashed "
                 "line is drawn, the contrast begins: some reconstruction is given up for it. Where "
-                "it rises and falls, graphs of few and of many clusters take turns. A sudden fall "
+                "it rises and falls, graphs of few and of many clusters take turns, and every "
+                "value is at the temperature of its iteration. A sudden fall "
                 "just before: iterations have gone over a sketch of the windows, and the last ones "
                 "see them all.",
                 plot_convergence(history),
