@@ -125,9 +125,16 @@ def test_places_change_where_channels_rise_and_fall_together(rec):
 def test_no_more_windows_than_memory_has_room_for(monkeypatch):
     X = np.zeros((50, 2, 22), "f4")
     monkeypatch.setattr(steady, "WINDOWS", 20)
-    assert len(steady.differences(X, Tensors(), 11)) == 2 * 17  # every third
+    assert len(steady.differences(X, Tensors(), 11)) == 2 * 20
     monkeypatch.setattr(steady, "MOST_VALUES", 10)
     assert len(steady.differences(X, Tensors(), 11)) == 2 * 2
+
+
+def test_windows_are_spread_over_all(monkeypatch):
+    X = np.arange(50.0)[:, None, None] * np.ones((1, 2, 22)) * np.where(np.arange(22) < 11, 1, -1)
+    monkeypatch.setattr(steady, "WINDOWS", 8)
+    found = steady.differences(X, Tensors(), 11)[:8, 0, 0]
+    np.testing.assert_array_equal(found, [0, 7, 14, 21, 28, 35, 42, 49])
 
 
 def test_the_default_reads_features_against_them(rec, model):

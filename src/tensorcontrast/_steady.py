@@ -18,11 +18,11 @@ import numpy as np
 from tensorcontrast.decompose import PLC, kernels
 from tensorcontrast.errors import InvalidInputError
 
-WINDOWS = 2048
+WINDOWS = 4096
 """Windows whose parts are compared, at most."""
 
-MOST_VALUES = 2**26
-"""Values of the tensors of all parts, at most (256 MiB in float32)."""
+MOST_VALUES = 2**27
+"""Values of the tensors of all parts, at most (512 MiB in float32)."""
 
 LEAST_WINDOWS = 32
 """Windows from which ``steady="auto"`` compares parts; fewer tell little."""
@@ -94,7 +94,8 @@ def differences(
     one = maker.transform(np.asarray(signals[:1]))
     count = n_parts(int(signals.shape[-1]), n_fft)
     most = max(2, min(WINDOWS, MOST_VALUES // ((count + len(changes)) * one.size)))
-    some = np.asarray(signals[:: -(-len(signals) // most)])
+    at = np.linspace(0, len(signals) - 1, min(most, len(signals))).astype(np.intp)
+    some = np.asarray(signals[at])
     some = some if some.dtype.kind == "f" else some.astype(np.float32)
     rng = np.random.default_rng(0)
     out = [within(some, maker, count)]

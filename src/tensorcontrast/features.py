@@ -58,7 +58,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         with loadings of their own. "auto" does so where frames are in levels and nothing is
         missing.
     steady : bool or "auto", default="auto"
-        Read features against what changes where nothing that matters has: parts of up to 2048
+        Read features against what changes where nothing that matters has: parts of up to 4096
         windows are compared, the same windows a little faster or slower and, where channels rise
         and fall together, with channels that have taken up some of each other. What tells these
         apart weighs less, as far as the reconstruction error stays in the region that

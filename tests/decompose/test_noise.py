@@ -91,7 +91,18 @@ def test_directions_do_not_depend_on_threads():
     first = noise.directions(rows)
     with threads.limited("blas", 1):
         np.testing.assert_array_equal(noise.directions(rows)[0], first[0])
-    assert len(first[0]) == noise.DIRECTIONS
+    assert len(first[0]) == noise.FEWEST
+
+
+def test_larger_samples_have_more_directions():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, 60)).astype("f4")
+    few, many, all_of_them = (noise.directions(rows, n) for n in (None, 50 * 41 + 7, 10**6))
+    assert [len(found[0]) for found in (few, many, all_of_them)] == [32, 41, 60]
+    wide = noise.directions(rng.normal(size=(200, 150)).astype("f4"), 10**6)
+    assert len(wide[0]) == noise.MOST
+    np.testing.assert_allclose(few[1], many[1][:32], rtol=0.05)
+    assert few[2] == many[2]
 
 
 def test_rows_that_do_not_vary_have_no_direction():
@@ -134,8 +145,9 @@ def test_as_much_noise_is_left_out_as_the_region_allows(sweep):
         before = gains
     # All of the room that there could be: λ ends at its least.
     most = noise.chosen(X, norm, factors, 1e-3, found, 100.0, sweep=sweep)
-    least = noise.LEAST * variances.sum()
-    np.testing.assert_allclose(most.reading.gains, variances / (variances + least), rtol=1e-6)
+    least = noise.LEAST * np.sqrt(variances.sum())
+    spread = np.sqrt(variances)
+    np.testing.assert_allclose(most.reading.gains, spread / (spread + least), rtol=1e-6)
     assert noise.chosen(X, norm, factors, 1e-3, found, 0.2 * plain, sweep=sweep) is None
 
 
@@ -143,8 +155,10 @@ def test_the_largest_gains_are_just_inside():
     X, factors, V, variances, found = noisy()
     limit = 1.02 * slow_error(X, factors, 1e-3, V, np.zeros(4))
     tight = noise.chosen(X, float((X**2).sum()), factors, 1e-3, found, limit, sweep=False)
-    strength = variances[0] * (1 / tight.reading.gains[0] - 1)
-    more = variances / (variances + 0.9 * strength)
+    spread = np.sqrt(variances)
+    strength = spread[0] * (1 / tight.reading.gains[0] - 1)
+    np.testing.assert_allclose(tight.reading.gains, spread / (spread + strength), rtol=1e-9)
+    more = spread / (spread + 0.9 * strength)
     assert slow_error(X, factors, 1e-3, V, more) > limit
 
 

@@ -2,13 +2,15 @@
 
 Rows of noise (m, i) show how samples differ where nothing that matters has changed: parts of one
 window against each other, repeats of a measurement. With the directions V (q, i) in which they
-differ most and their variances ν, features are those of generalised least squares,
+differ most and their standard deviations σ, features are those of generalised least squares,
 
-    w = x M H (HᵀMH + αI)⁻¹,   M = I − Vᵀ diag(g) V,   g = ν/(ν + λ),
+    w = x M H (HᵀMH + αI)⁻¹,   M = I − Vᵀ diag(g) V,   g = σ/(σ + λ),
 
-which tends to E12 as λ → ∞. The smaller λ, the less of the noise is in the features, and the less
-of the samples they reconstruct: λ is the smallest that stays in the ε-region (E14). The factors
-follow by one sweep, so that they are the patterns of these features.
+which tends to E12 as λ → ∞. Variances of noise count by their roots: where noise is strongest,
+signals mostly are as well, and leaving it all out would use up the region. The smaller λ, the less
+of the noise is in the features, and the less of the samples they reconstruct: λ is the smallest
+that stays in the ε-region (E14). The factors follow by one sweep, so that they are the patterns of
+these features.
 """
 
 from __future__ import annotations
@@ -28,12 +30,13 @@ from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
 
-#: Directions of noise that are kept.
-DIRECTIONS = 128
+#: Directions of noise that are kept: one for so many entries of a sample, but these at the least
+#: and at the most.
+ENTRIES, FEWEST, MOST = 50, 32, 128
 #: Part of the ε-region that features may use up: another start of the fit moves its error a little.
 SHARE = 0.9
-#: λ is no less than this part of the variance of all noise: what little varies in one direction
-#: may still be signal.
+#: λ is no less than this part of the standard deviation of all noise: what little varies in one
+#: direction may still be signal.
 LEAST = 1e-3
 _STEPS = 12
 
@@ -69,15 +72,17 @@ def given(noise: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
     return rows
 
 
-def directions(rows: Array) -> tuple[Array, Array, float] | None:
+def directions(rows: Array, n_entries: int | None = None) -> tuple[Array, Array, float] | None:
     """Directions (q, i) in which rows (m, i) vary most, their variances, and that of all.
 
-    None where rows do not vary. The result does not depend on the number of threads.
+    How many there are is a question of the entries that samples have, i unless the rows are cores
+    of larger samples. None where rows do not vary. The result does not depend on the number of
+    threads.
     """
     with threads.single("blas"), threads.single("openmp"):
         centred = rows - rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
         total = float(kernels.row_norms_squared(centred).sum()) / len(rows)
-        most = min(DIRECTIONS, *rows.shape)
+        most = min(max(FEWEST, (n_entries or rows.shape[1]) // ENTRIES), MOST, *rows.shape)
         if not total > 0 or not np.isfinite(total):
             return None
         # Rows of unit size: squares of what is tiny or huge stay in the range of numbers.
@@ -86,6 +91,12 @@ def directions(rows: Array) -> tuple[Array, Array, float] | None:
     variances = total * values.astype(np.float64) ** 2 / len(rows)
     real = variances > 1e-6 * variances[0]
     return found[real].astype(rows.dtype), variances[real], total
+
+
+def gains(variances: Array, strength: float) -> Array:
+    """Share g of each direction that features are read without, for λ = ``strength``."""
+    spread = np.sqrt(variances)
+    return np.asarray(spread / (spread + strength))
 
 
 def projector(factors: list[Array], ridge: float | Array, reading: Reading | None) -> Array:
@@ -134,22 +145,22 @@ def chosen(
     products, sums = als.sums_over(alone, als.Features(Z, None))[0], _inner(Z, Z)
     C = Z[:, rank:]
 
-    def read(factors: list[Array], gains: Array) -> tuple[Array, Array]:
+    def read(factors: list[Array], g: Array) -> tuple[Array, Array]:
         """W = [XH, C] A: return A, and HᵀH."""
         VH = (V @ kernels.khatri_rao(factors)).astype(np.float64)
         HtH = kernels.gram([U.astype(np.float64) for U in factors])
-        weighed = HtH - VH.T @ (gains[:, None] * VH)
+        weighed = HtH - VH.T @ (g[:, None] * VH)
         inverse = Encoder.from_gram(weighed, alpha, np.dtype(np.float64)).K_inverse
-        return np.concatenate([np.eye(rank), -gains[:, None] * VH]) @ inverse, HtH
+        return np.concatenate([np.eye(rank), -g[:, None] * VH]) @ inverse, HtH
 
     def error(A: Array, HtH: Array, sums: Array) -> float:
         inner, WtW = float((sums[:rank] * A.T).sum()), A.T @ sums @ A
         residual = norm_squared - 2.0 * inner + float((WtW * HtH).sum())
         return float(np.sqrt(max(residual, 0.0) / norm_squared))
 
-    def swept(gains: Array) -> tuple[list[Array], float, float]:
+    def swept(g: Array) -> tuple[list[Array], float, float]:
         """Factors after a sweep; the error of features read with these, and that of E12."""
-        A, HtH = read(factors, gains)
+        A, HtH = read(factors, g)
         if not sweep:
             return factors, error(A, HtH, sums), plain
         Q, WtW = ((A.T @ a).astype(X.dtype) for a in (products, sums @ A))
@@ -158,30 +169,27 @@ def chosen(
         own = sums.copy()
         own[:rank, :rank], own[:rank, rank:] = _inner(P, P), _inner(P, C)
         own[rank:, :rank] = own[:rank, rank:].T
-        return moved, error(*read(moved, gains), own), error(*read(moved, 0 * gains), own)
-
-    def gains(strength: float) -> Array:
-        return np.asarray(variances / (variances + strength))
+        return moved, error(*read(moved, g), own), error(*read(moved, 0 * g), own)
 
     plain = error(*read(factors, np.zeros(len(V))), sums)
     if kernels.cancelled(plain**2 * norm_squared, norm_squared, X.dtype):
         return None  # what is reconstructed to rounding has no noise
-    low, high = np.log(LEAST * total), np.log(1e3 * variances[0])
-    best, strength = swept(gains(np.exp(high))), high
+    low, high = np.log(LEAST * np.sqrt(total)), np.log(1e3 * np.sqrt(variances[0]))
+    best, strength = swept(gains(variances, np.exp(high))), high
     if best[1] > limit:
         return None
-    most = swept(gains(np.exp(low)))
+    most = swept(gains(variances, np.exp(low)))
     if most[1] <= limit:
         best, strength = most, low
     else:
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
-            trial = swept(gains(np.exp(middle)))
+            trial = swept(gains(variances, np.exp(middle)))
             if trial[1] <= limit:
                 best, strength, high = trial, middle, middle
             else:
                 low = middle
-    g = gains(np.exp(strength)).astype(V.dtype)
+    g = gains(variances, np.exp(strength)).astype(V.dtype)
     return Settled(Reading(V, g), best[0], best[1] / best[2])
 
 
@@ -208,7 +216,7 @@ def settle(
     flat = rows.reshape(len(rows), -1) / views.dtype.type(model.scale_)
     if model._bases is not None:
         flat = compress.project(flat.reshape(rows.shape), model._bases)
-    found = directions(flat)
+    found = directions(flat, int(np.prod(model.dims_)))
     if found is None:
         return None
     held = tied.held(views, tied.sampled(views.n_samples, 0))
