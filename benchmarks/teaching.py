@@ -45,6 +45,22 @@ def _settling(settle: Callable[..., Any]) -> Iterator[None]:
         noise.settle = usual
 
 
+class ByVariance(PLC):
+    """PLC that reads its features against 128 directions of noise, each by its variance."""
+
+    def _settle(self, fit: Any, views: Any) -> Any:
+        usual = noise.gains, noise.FEWEST, noise.LEAST
+        noise.gains, noise.FEWEST, noise.LEAST = _by_variance, noise.MOST, np.sqrt(noise.LEAST)
+        try:
+            return super()._settle(fit, views)
+        finally:
+            noise.gains, noise.FEWEST, noise.LEAST = usual
+
+
+def _by_variance(variances: np.ndarray, strength: float) -> np.ndarray:
+    return variances / (variances + strength**2)
+
+
 @dataclass(frozen=True)
 class _Taught(TiedContrast):
     teacher: np.ndarray | None = None

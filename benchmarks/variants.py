@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import Still, Taught
+from benchmarks.teaching import ByVariance, Still, Taught
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -330,6 +330,9 @@ VARIANTS: dict[str, Variant] = {
     ),
     "now": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=PLC),
     "now, τ 0.2": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady="all", estimator=PLC),
+    "now, by variance": Variant(
+        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=ByVariance
+    ),
     "now, no sweep": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all"),
     "now, no tempo": Variant(
         tensor=LEVELS, plc=SHARP, shapes=1.4, steady="placement", estimator=PLC
@@ -350,6 +353,17 @@ VARIANTS: dict[str, Variant] = {
     ),
     "now, labels, β 0.07": Variant(
         tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", labels=True, estimator=PLC
+    ),
+    "now, labels, no sweep": Variant(
+        tensor=LEVELS, plc=SHARP | {"beta": None}, shapes=1.4, steady="all", labels=True
+    ),
+    "now, labels, τ 0.2": Variant(
+        tensor=LEVELS,
+        plc=FASTER | {"beta": None},
+        shapes=1.4,
+        steady="all",
+        labels=True,
+        estimator=PLC,
     ),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }
