@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,17 +31,6 @@ def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[Non
         yield
     finally:
         plc_solve.tied_contrast = usual
-
-
-@contextmanager
-def _settling(settle: Callable[..., Any]) -> Iterator[None]:
-    """Let fits choose in this way how they read their features."""
-    usual = noise.settle
-    noise.settle = settle  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        noise.settle = usual
 
 
 class ByVariance(PLC):
@@ -73,9 +61,15 @@ class _Taught(TiedContrast):
 class Still(PLC):
     """PLC whose factors stay as they are when its features are read against noise."""
 
-    def _settle(self, fit: Any, views: Any) -> Any:
-        with _settling(partial(noise.settle, sweep=False)):
-            return super()._settle(fit, views)
+    def _sweeps(self, fit: Any) -> bool:
+        return False
+
+
+class Following(PLC):
+    """PLC whose factors follow its features with labels in the graph too."""
+
+    def _sweeps(self, fit: Any) -> bool:
+        return True
 
 
 class Taught(Still):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import ByVariance, Still, Taught
+from benchmarks.teaching import ByVariance, Following, Still, Taught
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -354,16 +354,21 @@ VARIANTS: dict[str, Variant] = {
     "now, labels, β 0.07": Variant(
         tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", labels=True, estimator=PLC
     ),
-    "now, labels, no sweep": Variant(
-        tensor=LEVELS, plc=SHARP | {"beta": None}, shapes=1.4, steady="all", labels=True
+    "now, labels, a sweep": Variant(
+        tensor=LEVELS,
+        plc=SHARP | {"beta": None},
+        shapes=1.4,
+        steady="all",
+        labels=True,
+        estimator=Following,
     ),
-    "now, labels, τ 0.2": Variant(
+    "now, labels, a sweep, τ 0.2": Variant(
         tensor=LEVELS,
         plc=FASTER | {"beta": None},
         shapes=1.4,
         steady="all",
         labels=True,
-        estimator=PLC,
+        estimator=Following,
     ),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

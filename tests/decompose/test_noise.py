@@ -223,6 +223,19 @@ def test_a_fit_reads_against_it_inside_the_region(data, model):
     assert PLC(**FAST, epsilon=1e-4).fit(X, noise=rows).noise_gains_ is None
 
 
+@pytest.mark.parametrize("labelled", [False, True])
+def test_factors_that_labels_have_shaped_do_not_follow(labelled, data):
+    X, rows = data
+    y = np.where(np.arange(N) % 3, -1, np.arange(N) % 2) if labelled else None
+    read, plain = (
+        PLC(**FAST, beta=0.05, epsilon=0.2).fit(X, y, noise=noise) for noise in (rows, None)
+    )
+    assert read.noise_gains_ is not None
+    patterns = [kernels.khatri_rao(m.factors_) for m in (read, plain)]
+    same = np.abs(patterns[0].T @ patterns[1]).max(axis=0)  # columns are of unit length
+    assert (same > 1 - 1e-5).all() == labelled
+
+
 def test_a_fit_without_noise_forgets_it(data):
     model = PLC(**FAST).fit(data[0], noise=data[1])
     model.fit(data[0])

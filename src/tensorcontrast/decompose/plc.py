@@ -393,7 +393,14 @@ class PLC(CPEstimator):
         if rows is None or fit.start_error is None or fit.interrupted:
             return None
         limit = (1.0 + noises.SHARE * self.epsilon) * fit.start_error
-        return noises.settle(self, fit, rows, views, limit)
+        return noises.settle(self, fit, rows, views, limit, sweep=self._sweeps(fit))
+
+    def _sweeps(self, fit: Fit) -> bool:
+        """Whether factors follow features that are read against noise.
+
+        Not where labels have shaped them: a sweep of E10 knows nothing of labels.
+        """
+        return not fit.taught
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":
