@@ -98,15 +98,19 @@ def differences(
     some = np.asarray(signals[at])
     some = some if some.dtype.kind == "f" else some.astype(np.float32)
     rng = np.random.default_rng(0)
-    out = [within(some, maker, count)]
-    power = _power(out[0])
+    n, end = len(some), count * len(some)
+    out = np.empty((end + len(changes) * n, *one.shape[1:]), one.dtype)
+    within(some, maker, count, out[:end])
+    power = _power(out[:end])
     for change, share in changes:
-        apart = np.asarray(maker.transform(change(some, rng)))
-        apart = apart - np.asarray(maker.transform(change(some, rng)))
+        apart = out[end : end + n]
+        apart[...] = maker.transform(change(some, rng))
+        apart -= maker.transform(change(some, rng))
         own = _power(apart)
         if own > 0:
-            out.append(apart * apart.dtype.type(np.sqrt(share * power / own)))
-    return np.concatenate(out)
+            apart *= apart.dtype.type(np.sqrt(share * power / own))
+            end += n
+    return out[:end]
 
 
 def _power(rows: np.ndarray) -> float:
@@ -114,18 +118,15 @@ def _power(rows: np.ndarray) -> float:
     return float(kernels.row_norms_squared(rows.reshape(len(rows), -1)).sum())
 
 
-def within(signals: np.ndarray, maker: Any, count: int) -> np.ndarray:
-    """Tensors of the parts of windows (n, c, t) less their mean over the parts."""
+def within(signals: np.ndarray, maker: Any, count: int, out: np.ndarray) -> None:
+    """Write tensors of the parts of windows (n, c, t), less the mean of a window, to ``out``."""
     length = int(signals.shape[-1])
     edges = np.linspace(0, length, count + 1).astype(int)
-    parts = []
-    for start, stop in pairwise(edges):
+    parts = out.reshape(count, len(signals), *out.shape[1:])
+    for part, (start, stop) in zip(parts, pairwise(edges), strict=True):
         at = start + np.arange(length) % (stop - start)
-        parts.append(np.asarray(maker.transform(signals[:, :, at])))
-    mean = sum(parts) / np.float32(count)
-    for part in parts:
-        part -= mean
-    return np.concatenate(parts)
+        part[...] = maker.transform(signals[:, :, at])
+    parts -= parts.mean(axis=0)
 
 
 def tempo(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -213,12 +213,14 @@ def settle(
     Its factors become those that go with it. None, and nothing changes, where the rows do not vary
     or the ``limit`` of the error leaves no room.
     """
-    flat = rows.reshape(len(rows), -1) / views.dtype.type(model.scale_)
+    flat = rows.reshape(len(rows), -1)
     if model._bases is not None:
-        flat = compress.project(flat.reshape(rows.shape), model._bases)
+        flat = compress.project(rows, model._bases)
     found = directions(flat, int(np.prod(model.dims_)))
     if found is None:
         return None
+    V, variances, total = found
+    found = V, variances / model.scale_ / model.scale_, total / model.scale_ / model.scale_
     held = tied.held(views, tied.sampled(views.n_samples, 0))
     assert not callable(held)
     settled = chosen(held.X, held.norm_x, fit.factors, model.alpha, found, limit, sweep=sweep)
