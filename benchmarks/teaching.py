@@ -34,7 +34,10 @@ def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[Non
 
 
 class ByVariance(PLC):
-    """PLC that reads its features against 128 directions of noise, each by its variance."""
+    """PLC that reads its features against 128 directions of noise, each by its variance.
+
+    Other variants than "now" came before PLC counted noise by its standard deviation.
+    """
 
     def _settle(self, fit: Any, views: Any) -> Any:
         usual = noise.gains, noise.FEWEST, noise.LEAST
@@ -58,7 +61,14 @@ class _Taught(TiedContrast):
         return super().graph(self.teacher.astype(W.dtype), memory, level)
 
 
-class Still(PLC):
+class Still(ByVariance):
+    """The same with factors that stay as they are when features are read against noise."""
+
+    def _sweeps(self, fit: Any) -> bool:
+        return False
+
+
+class Unmoved(PLC):
     """PLC whose factors stay as they are when its features are read against noise."""
 
     def _sweeps(self, fit: Any) -> bool:
