@@ -94,8 +94,20 @@ def test_findings_name_the_leader_and_the_spread(cells):
         "With 3 labels",
         "With 5 labels",
     ]
-    same = [{**c, "accuracy": 0.5 + 0.01 * c["seed"]} for c in cells]
-    assert "(within one sd)" in findings(score_tables(same)[0])[0]
+    near = [
+        {**c, "accuracy": 0.5 + 0.01 * c["seed"] + 0.001 * (c["method"] == "PLC")} for c in cells
+    ]
+    assert "(within one sd)" in findings(score_tables(near)[0])[0]
+
+
+def test_who_is_level_is_not_ahead(cells):
+    same = [
+        {**c, "accuracy": 0.5 + 0.01 * c["seed"] + 0.0001 * (c["method"] == "PLC")} for c in cells
+    ]
+    (line, *_) = findings(score_tables(same)[0])
+    methods = sorted({c["method"] for c in cells if c["dataset"] == "walk"})
+    assert "ahead" not in line and line.endswith(" are level.")
+    assert line.startswith("With 30 labels, PLC (0.5") and all(f"{m} (" in line for m in methods)
 
 
 def test_budget_names():

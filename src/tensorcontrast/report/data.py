@@ -132,6 +132,11 @@ def findings(table: ScoreTable) -> list[str]:
             continue
         first, second = rows[0], rows[1]
         a, b = first.scores[budget], second.scores[budget]
+        level = [row for row in rows if f"{row.scores[budget].mean:.3f}" == f"{a.mean:.3f}"]
+        if len(level) > 1:
+            *names, last = (f"{row.method} ({row.scores[budget]})" for row in level)
+            lines.append(f"With {budget_name(budget)}, {', '.join(names)} and {last} are level.")
+            continue
         gap = a.mean - b.mean
         spread = np.nanmax([a.sd, b.sd]) if len(a.values) > 1 or len(b.values) > 1 else np.nan
         text = (
