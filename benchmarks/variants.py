@@ -179,6 +179,14 @@ NOW = {"n_clusters": None, "beta": 0.07}
 FASTER = NOW | {"learning_rate": 0.015}
 ONE = FASTER | {"n_clusters": 100}
 SHARP = FASTER | {"temperature": (0.5, 0.1)}
+
+
+def now(plc: dict[str, Any] = SHARP, **changes: Any) -> Variant:
+    """Return PLC as it is today, but for the changes."""
+    own = {"steady": "all", "estimator": PLC} | changes
+    return Variant(tensor=LEVELS, plc=plc, shapes=1.4, **own)
+
+
 VARIANTS: dict[str, Variant] = {
     "cpd": Variant(cpd=True),
     "base": Variant(plc={"beta": 0.3}),
@@ -328,47 +336,16 @@ VARIANTS: dict[str, Variant] = {
     "steady, labels, β 0.07": Variant(
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", labels=True
     ),
-    "now": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=PLC),
-    "now, τ 0.2": Variant(tensor=LEVELS, plc=FASTER, shapes=1.4, steady="all", estimator=PLC),
-    "now, by variance": Variant(
-        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=ByVariance
-    ),
-    "now, no sweep": Variant(tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", estimator=Unmoved),
-    "now, no tempo": Variant(
-        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="placement", estimator=PLC
-    ),
-    "now, no placement": Variant(
-        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="tempo", estimator=PLC
-    ),
-    "now, placement always": Variant(
-        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="placement always", estimator=PLC
-    ),
-    "now, labels": Variant(
-        tensor=LEVELS,
-        plc=SHARP | {"beta": None},
-        shapes=1.4,
-        steady="all",
-        labels=True,
-        estimator=PLC,
-    ),
-    "now, labels, β 0.07": Variant(
-        tensor=LEVELS, plc=SHARP, shapes=1.4, steady="all", labels=True, estimator=PLC
-    ),
-    "now, labels, a sweep": Variant(
-        tensor=LEVELS,
-        plc=SHARP | {"beta": None},
-        shapes=1.4,
-        steady="all",
-        labels=True,
-        estimator=Following,
-    ),
-    "now, labels, a sweep, τ 0.2": Variant(
-        tensor=LEVELS,
-        plc=FASTER | {"beta": None},
-        shapes=1.4,
-        steady="all",
-        labels=True,
-        estimator=Following,
-    ),
+    "now": now(),
+    "now, τ 0.2": now(FASTER),
+    "now, by variance": now(estimator=ByVariance),
+    "now, no sweep": now(estimator=Unmoved),
+    "now, no tempo": now(steady="placement"),
+    "now, no placement": now(steady="tempo"),
+    "now, placement always": now(steady="placement always"),
+    "now, labels": now(SHARP | {"beta": None}, labels=True),
+    "now, labels, β 0.07": now(labels=True),
+    "now, labels, a sweep": now(SHARP | {"beta": None}, labels=True, estimator=Following),
+    "now, labels, a sweep, τ 0.2": now(FASTER | {"beta": None}, labels=True, estimator=Following),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }
