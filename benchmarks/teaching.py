@@ -64,22 +64,21 @@ class _Taught(TiedContrast):
 class Still(ByVariance):
     """The same with factors that stay as they are when features are read against noise."""
 
-    def _sweeps(self, fit: Any) -> bool:
-        return False
+    _sweeps = False
 
 
 class Unmoved(PLC):
     """PLC whose factors stay as they are when its features are read against noise."""
 
-    def _sweeps(self, fit: Any) -> bool:
-        return False
+    _sweeps = False
 
 
-class Following(PLC):
-    """PLC whose factors follow its features with labels in the graph too."""
+class Untold(PLC):
+    """PLC that is given labels and does not look at them."""
 
-    def _sweeps(self, fit: Any) -> bool:
-        return True
+    def fit(self, X: Any, y: Any = None, **more: Any) -> Any:
+        """Fit without labels."""
+        return super().fit(X, None, **more)
 
 
 class Taught(Still):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import ByVariance, Following, Still, Taught, Unmoved
+from benchmarks.teaching import ByVariance, Still, Taught, Unmoved, Untold
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -344,8 +344,8 @@ VARIANTS: dict[str, Variant] = {
     "now, no placement": now(steady="tempo"),
     "now, placement always": now(steady="placement always"),
     "now, labels": now(SHARP | {"beta": None}, labels=True),
+    "now, labels untold": now(labels=True, estimator=Untold),
     "now, labels, β 0.07": now(labels=True),
-    "now, labels, a sweep": now(SHARP | {"beta": None}, labels=True, estimator=Following),
-    "now, labels, a sweep, τ 0.2": now(FASTER | {"beta": None}, labels=True, estimator=Following),
+    "now, labels, no sweep": now(SHARP | {"beta": None}, labels=True, estimator=Unmoved),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

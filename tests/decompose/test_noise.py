@@ -190,6 +190,19 @@ def test_a_sweep_makes_room():
     assert (moved.reading.gains > still.reading.gains).all()
 
 
+def test_a_sweep_makes_no_room_where_there_was_none():
+    """Factors moved away from what reconstructs best: one sweep back would be inside."""
+    X, factors, *_, found = noisy()
+    best = slow_error(X, factors, 1e-3, found[0], np.zeros(4))
+    rng = np.random.default_rng(1)
+    moved = [U + 0.3 * rng.normal(size=U.shape) for U in factors]
+    norm = float((X**2).sum())
+    limit = 0.5 * (best + slow_error(X, moved, 1e-3, found[0], np.zeros(4)))
+    back = noise.chosen(X, norm, moved, 1e-3, found, 2.0 * limit).factors
+    assert slow_error(X, back, 1e-3, found[0], np.zeros(4)) < limit
+    assert noise.chosen(X, norm, moved, 1e-3, found, limit) is None
+
+
 def test_what_is_reconstructed_to_rounding_has_no_noise():
     rng, factors, V, variances = made_up()
     X = rng.normal(size=(50, 3)) @ kernels.khatri_rao(factors).T
@@ -224,16 +237,19 @@ def test_a_fit_reads_against_it_inside_the_region(data, model):
 
 
 @pytest.mark.parametrize("labelled", [False, True])
-def test_factors_that_labels_have_shaped_do_not_follow(labelled, data):
+def test_what_the_contrast_has_used_of_the_region_is_not_taken_back(labelled, data):
+    """A contrast so strong that no room is left: features stay as it has made them."""
     X, rows = data
     y = np.where(np.arange(N) % 3, -1, np.arange(N) % 2) if labelled else None
-    read, plain = (
-        PLC(**FAST, beta=0.05, epsilon=0.2).fit(X, y, noise=noise) for noise in (rows, None)
-    )
-    assert read.noise_gains_ is not None
-    patterns = [kernels.khatri_rao(m.factors_) for m in (read, plain)]
-    same = np.abs(patterns[0].T @ patterns[1]).max(axis=0)  # columns are of unit length
-    assert (same > 1 - 1e-5).all() == labelled
+    for beta, used_up in ((1e-3, False), (1.0, True)):
+        settings = FAST | {"beta": beta, "epsilon": 0.05, "learning_rate": 0.3}
+        read, plain = (PLC(**settings).fit(X, y, noise=noise) for noise in (rows, None))
+        patterns = [kernels.khatri_rao(m.factors_) for m in (read, plain)]
+        same = np.abs(patterns[0].T @ patterns[1]).max(axis=0)  # columns are of unit length
+        assert (read.noise_gains_ is None) == used_up
+        assert (same > 1 - 1e-5).all() == used_up
+        if used_up:
+            np.testing.assert_array_equal(read.transform(X), plain.transform(X))
 
 
 def test_a_fit_without_noise_forgets_it(data):

@@ -71,7 +71,6 @@ def descend(
             "n_clusters_": (own.base.n_clusters, *own.coarser),
         },
         stopped=monitor.stopped,
-        taught=contrast.base.known is not None,
         keep=keep,
     )
 

@@ -10,7 +10,8 @@ which tends to E12 as λ → ∞. Variances of noise count by their roots: where
 signals mostly are as well, and leaving it all out would use up the region. The smaller λ, the less
 of the noise is in the features, and the less of the samples they reconstruct: λ is the smallest
 that stays in the ε-region (E14). The factors follow by one sweep, so that they are the patterns of
-these features.
+these features. A sweep knows nothing of the contrast: where that has used up the region, by the
+labels that it was given for instance, features stay as it has made them.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ def chosen(
     (n, i) best from features read with it, and features are read with these. That brings the
     error down, so that more of the noise can be left out. One product with the samples serves
     the sweeps of all λ, W being a linear function of P = XH and C = XVᵀ; XH of the new factors is
-    one more each. ``sweep=False`` leaves the factors as they are. None where the limit leaves no
-    room. Equation E14.
+    one more each. ``sweep=False`` leaves the factors as they are. None where features by E12 leave
+    no room below the limit: a sweep could make some, by undoing what the factors were moved for.
+    Equation E14.
     """
     V, variances, total = found
     H = kernels.khatri_rao(factors)
@@ -174,6 +176,8 @@ def chosen(
     plain = error(*read(factors, np.zeros(len(V))), sums)
     if kernels.cancelled(plain**2 * norm_squared, norm_squared, X.dtype):
         return None  # what is reconstructed to rounding has no noise
+    if plain > limit:
+        return None
     low, high = np.log(LEAST * np.sqrt(total)), np.log(1e3 * np.sqrt(variances[0]))
     best, strength = swept(gains(variances, np.exp(high))), high
     if best[1] > limit:

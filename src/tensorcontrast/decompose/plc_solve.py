@@ -117,8 +117,8 @@ def descending(
     reconstruction error of that CPD.
     """
     first = views() if callable(views) else views
-    n = first.n_samples
-    base = contrast(model, n, known, int(rng.integers(2**31)), streaming=False)
+    n, seed = first.n_samples, int(rng.integers(2**31))
+    base = contrast(model, n, known, seed, streaming=False)
     runs = replace(Runs.of(model), batch_size=None)
     plain = runs.best(first.alone(), als.no_contrast, rng)
     if plain.interrupted or plain.monitor.stopped:
@@ -130,13 +130,13 @@ def descending(
         base = replace(base, known=None)
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
         if fit.goes_on:
-            fit = _if_worth_it(model, plain, views, known, rng, fit, parts)
+            fit = _if_worth_it(model, plain, views, known, rng, seed, fit, parts)
     elif model.beta is None and known is not None:
-        fit = _of_betas(model, plain, views, known, rng, _first(known))
+        fit = _of_betas(model, plain, views, known, rng, seed, _first(known))
     elif model.beta != "auto":
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
     else:
-        fit = _of_betas(model, plain, views, known, rng, largest_inside)
+        fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
     fit.learned.setdefault("label_gain_", None)
     if measured:
         fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
@@ -149,7 +149,8 @@ def alternating(
     """Go on from a fit of Algorithm 1, which is the result but for ``beta="auto"`` (E11, E14)."""
     if model.beta != "auto" or plain.interrupted:
         return plain
-    return _of_betas(model, plain, views, known, rng, largest_inside)
+    seed = int(rng.integers(2**31))
+    return _of_betas(model, plain, views, known, rng, seed, largest_inside)
 
 
 def _first(known: Known) -> Callable[..., Fit]:
@@ -164,18 +165,20 @@ def _of_betas(
     views: AnyViews,
     known: Known,
     rng: np.random.Generator,
+    seed: int,
     best: Callable[..., Fit],
 ) -> Fit:
     """Fit of a β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
 
     The error is that of the data with the features of the fit, for "als" under the pull of
-    the contrast; every trial starts from the factors of the fit without.
+    the contrast; every trial starts from the factors of the fit without, and clusters with the
+    same ``seed``.
     """
     fixed = views() if callable(views) else views
     runs = replace(Runs.of(model), warm_up=0)
 
     def trial(beta: float) -> Fit:
-        n, seed = fixed.n_samples, int(rng.integers(2**31))
+        n = fixed.n_samples
         base = _of_beta(model, n, known, seed, beta)
         if model.solver == "tied":
             return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
@@ -193,6 +196,7 @@ def _if_worth_it(
     views: AnyViews,
     known: Known,
     rng: np.random.Generator,
+    seed: int,
     without: Fit,
     parts: tuple[NDArray[np.intp], NDArray[np.intp]],
 ) -> Fit:
@@ -205,7 +209,7 @@ def _if_worth_it(
     gain = np.inf
     for learn, ask in (parts, parts[::-1]):
         try:
-            half = _of_betas(model, plain, views, learn, rng, _first(known))
+            half = _of_betas(model, plain, views, learn, rng, seed, _first(known))
         except KeyboardInterrupt:  # before its first epoch
             without.interrupted = True
             return without
@@ -220,6 +224,6 @@ def _if_worth_it(
         if gain < 0:
             without.learned["label_gain_"] = gain
             return without
-    fit = _of_betas(model, plain, views, known, rng, _first(known))
+    fit = _of_betas(model, plain, views, known, rng, seed, _first(known))
     fit.learned["label_gain_"] = gain
     return fit
