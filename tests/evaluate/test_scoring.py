@@ -30,6 +30,7 @@ METHODS = {
         "tune": {"grid": {"rank": [1, 2, 5]}, "criterion": "cv"},
     },
     "drawn": {"name": "plc", "params": QUICK, "labels_in_graph": "drawn"},
+    "hidden": {"name": "plc", "params": QUICK, "labels_in_graph": "hidden"},
     "all": {"name": "plc", "params": QUICK, "labels_in_graph": "all"},
 }
 
@@ -76,6 +77,11 @@ def test_labels_in_the_graph(monkeypatch):
         assert np.array_equal(X[:n], REC.X[split.unlabelled]) and (y[:n] == -1).all()
         assert len(X) == len(y) == n + count and (y[n:] >= 0).all()
     assert len(cells[0].draws) == 2 and len(cells[1].draws) == 1 and model is not None
+    drawn, seen[:] = list(seen), []
+    hidden, _ = compute(REC, task(METHODS["hidden"]))
+    for (X, y), (other, _) in zip(seen, drawn, strict=True):  # the same windows, no labels
+        assert y is None and np.array_equal(X, other)
+    assert [c.n_train for c in hidden] == [c.n_train for c in cells]
     seen.clear()
     _, model = compute(REC, task(METHODS["all"]))
     assert len(seen) == 1 and np.array_equal(seen[0][1], REC.y[split.unlabelled])

@@ -177,12 +177,17 @@ class MethodConfig(_Strict):
     params: dict[str, Any] = Field(default_factory=dict)
     tensorize: Tensorize | None = None
     augment: Augment | None = None
-    labels_in_graph: Annotated[Literal["no", "drawn", "all"], BeforeValidator(_labels_in_graph)] = (
-        "no"
-    )
+    labels_in_graph: Annotated[
+        Literal["no", "drawn", "hidden", "all"], BeforeValidator(_labels_in_graph)
+    ] = "no"
     epochs: Count | None = None
     tune: TuneConfig | None = None
     note: Text = ""
+
+    @property
+    def fits_draws(self) -> bool:
+        """Whether there is a fit for each draw of labels, on the windows of these as well."""
+        return self.labels_in_graph in ("drawn", "hidden")
 
     @model_validator(mode="before")
     @classmethod
@@ -217,7 +222,7 @@ class MethodConfig(_Strict):
             )
         if self.labels_in_graph != "no" and not kind.labels:
             raise fault(f"{kind.label} has no graph that labels could go into", "labels_in_graph")
-        if self.labels_in_graph == "drawn" and self.tune is not None:
+        if self.fits_draws and self.tune is not None:
             raise fault("labels_in_graph and tune cannot be combined yet; drop one", "tune")
         if self.epochs is not None and kind.epochs is None:
             raise fault(f"{kind.label} has no number of epochs", "epochs")

@@ -122,6 +122,12 @@ def _accuracy() -> dict[str, Any]:
                 "labels_in_graph": "drawn",
                 "note": "the labels of the budget also go into the graph",
             },
+            {
+                "name": "plc",
+                "label": "PLC (labels hidden)",
+                "labels_in_graph": "hidden",
+                "note": "fitted on the same windows as with labels in the graph, without them",
+            },
             {"name": "minirocket", "note": "9,996 features, ridge classifier"},
         ],
         "seeds": 4,

@@ -64,7 +64,7 @@ def compute(rec: Recordings, task: Task) -> tuple[list[Cell], Fitted | None]:
         try:
             parts = splits(rec, task.dataset, task.config, task.seed)
             _warn_if_alone(rec, parts[0])
-            drawn = task.method.labels_in_graph == "drawn"
+            drawn = task.method.fits_draws
             fits = [] if drawn else _candidates(rec, task, parts[0])
             table = _Table.of(rec, parts, fits)
         except Exception as error:
@@ -212,13 +212,18 @@ def _judge(
 def _judge_drawn(
     rec: Recordings, task: Task, parts: Sequence[Split], budget: int | str
 ) -> tuple[dict[str, Any], Fitted]:
-    """One fit a draw, over unlabelled and labelled windows, with the drawn labels in the graph."""
+    """One fit a draw, over unlabelled and labelled windows, with the drawn labels in the graph.
+
+    Where they are hidden the fit is without them: what those in the graph are to be compared with.
+    """
     assert rec.y is not None
     draws, results, fits = list(draws_of(rec, task, parts, budget)), [], []
     for draw in draws:
         rows = np.concatenate([draw.split.unlabelled, draw.labelled])
-        y = np.full(len(rows), -1)
-        y[len(draw.split.unlabelled) :] = rec.y[draw.labelled]
+        y: NDArray[np.int64] | None = None
+        if task.method.labels_in_graph == "drawn":
+            y = np.full(len(rows), -1)
+            y[len(draw.split.unlabelled) :] = rec.y[draw.labelled]
         model = build(rec, task.config, task.dataset, task.method, task.seed)
         fits.append(fit(model, rec.X[rows], y))
         train, test = (fits[-1].transform(rec.X[part]) for part in (draw.labelled, draw.split.test))

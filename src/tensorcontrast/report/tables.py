@@ -246,7 +246,7 @@ def run_tables(run: Run, *, metric: str = "accuracy") -> list[ScoreTable]:
             **{name: getattr(c, name) for name in _CELL},
             metric: getattr(c, metric),
             "note": notes.get((c.dataset, c.method), ""),
-            "competes": run.config.method(c.method).labels_in_graph != "all",
+            "competes": run.config.method(c.method).labels_in_graph in ("no", "drawn"),
         }
         for c in sorted(
             (c for c in run.ok if getattr(c, metric) is not None),
