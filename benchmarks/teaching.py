@@ -64,13 +64,15 @@ class _Taught(TiedContrast):
 class Still(ByVariance):
     """The same with factors that stay as they are when features are read against noise."""
 
-    _sweeps = False
+    def _sweeps(self, fit: Any) -> bool:
+        return False
 
 
 class Unmoved(PLC):
     """PLC whose factors stay as they are when its features are read against noise."""
 
-    _sweeps = False
+    def _sweeps(self, fit: Any) -> bool:
+        return False
 
 
 class Untold(PLC):

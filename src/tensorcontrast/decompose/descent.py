@@ -9,6 +9,7 @@ import numpy as np
 from tensorcontrast.decompose import als, checkpoint, kernels, missing, stream, tied
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
+from tensorcontrast.decompose.seeding import many
 
 #: Share of the learning rate that a batch of a stream is descended with.
 STREAM_RATE = 1 / 15
@@ -71,6 +72,7 @@ def descend(
             "n_clusters_": (own.base.n_clusters, *own.coarser),
         },
         stopped=monitor.stopped,
+        taught=many(contrast.base.known),
         keep=keep,
     )
 

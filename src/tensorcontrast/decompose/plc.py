@@ -150,8 +150,6 @@ class PLC(CPEstimator):
     """
 
     _needs_view: ClassVar[bool] = True
-    #: Whether factors follow features that are read against noise.
-    _sweeps: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
@@ -395,7 +393,15 @@ class PLC(CPEstimator):
         if rows is None or fit.start_error is None or fit.interrupted:
             return None
         limit = (1.0 + noises.SHARE * self.epsilon) * fit.start_error
-        return noises.settle(self, fit, rows, views, limit, sweep=self._sweeps)
+        return noises.settle(self, fit, rows, views, limit, sweep=self._sweeps(fit))
+
+    def _sweeps(self, fit: Fit) -> bool:
+        """Whether factors follow features that are read against noise.
+
+        Not where many labels have shaped them: a sweep of E10 knows nothing of labels, and takes
+        more of what these have done than it is worth. Few are worth less than the sweep.
+        """
+        return not fit.taught
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver != "tied":

@@ -16,6 +16,7 @@ from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
+from tensorcontrast.decompose.seeding import many
 from tensorcontrast.decompose.tied import TiedContrast
 from tensorcontrast.errors import InvalidInputError
 
@@ -26,8 +27,6 @@ Known = NDArray[np.intp] | None
 
 #: Weights of the contrast for ``beta=None``, by solver; the first for where many labels are known.
 KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
-#: Share of the samples that have labels from which there are many.
-MANY = 0.1
 
 
 def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
@@ -155,8 +154,7 @@ def alternating(
 
 def _first(known: Known) -> Callable[..., Fit]:
     """Return what takes the first weight inside the ε-region: a larger one for many labels."""
-    many = known is not None and float((known >= 0).mean()) >= MANY
-    return partial(first_inside, betas=(KNOWN_BETA, TIED_BETA) if many else (TIED_BETA,))
+    return partial(first_inside, betas=(KNOWN_BETA, TIED_BETA) if many(known) else (TIED_BETA,))
 
 
 def _of_betas(

@@ -51,6 +51,8 @@ class Fit:
     start_error: float | None = None
     #: Whether the callback has ended a descent, whose monitor is another one.
     stopped: bool = False
+    #: Whether labels of many samples had a part in its graph.
+    taught: bool = False
     #: What a checkpoint has of this run.
     keep: checkpoint.Keep | None = None
 

@@ -26,6 +26,13 @@ SURE = 0.8
 #: Temperatures that cross-validation chooses from.
 TEMPERATURES = np.array([1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0])
 _FOLDS = 5
+#: Share of the samples that have labels from which there are many.
+MANY = 0.1
+
+
+def many(known: IntArray | None) -> bool:
+    """Whether many of the samples have labels, −1 for none."""
+    return known is not None and float((known >= 0).mean()) >= MANY
 
 
 def given_labels(y: Any, n_samples: int, *, needed: bool) -> IntArray | None:
