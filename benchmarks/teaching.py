@@ -75,6 +75,13 @@ class Unmoved(PLC):
         return False
 
 
+class Following(PLC):
+    """PLC whose factors follow its features with many labels in the graph too."""
+
+    def _sweeps(self, fit: Any) -> bool:
+        return True
+
+
 class Untold(PLC):
     """PLC that is given labels and does not look at them."""
 

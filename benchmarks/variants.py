@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import ByVariance, Still, Taught, Unmoved, Untold
+from benchmarks.teaching import ByVariance, Following, Still, Taught, Unmoved, Untold
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -346,6 +346,7 @@ VARIANTS: dict[str, Variant] = {
     "now, labels": now(SHARP | {"beta": None}, labels=True),
     "now, labels untold": now(labels=True, estimator=Untold),
     "now, labels, β 0.07": now(labels=True),
+    "now, labels, a sweep": now(SHARP | {"beta": None}, labels=True, estimator=Following),
     "now, labels, no sweep": now(SHARP | {"beta": None}, labels=True, estimator=Unmoved),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }
