@@ -33,8 +33,15 @@ def _contrast_of(kind: Callable[..., TiedContrast], **more: Any) -> Iterator[Non
         plc_solve.tied_contrast = usual
 
 
-class ByVariance(PLC):
-    """PLC that reads its features against 128 directions of noise, each by its variance.
+class OwnGraph(PLC):
+    """PLC whose graph is always that of its features."""
+
+    def _asks_origins(self) -> bool:
+        return False
+
+
+class ByVariance(OwnGraph):
+    """The same, its features read against 128 directions of noise, each by its variance.
 
     Other variants than "now" came before PLC counted noise by its standard deviation.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.graphs import Consensus, MovingAverage, MutualNeighbours, Past
-from benchmarks.teaching import ByVariance, Following, Still, Taught, Unmoved, Untold
+from benchmarks.teaching import ByVariance, Following, OwnGraph, Still, Taught, Unmoved, Untold
 from tensorcontrast import PLC, SpectrogramTensor
 
 RANK = 32
@@ -181,7 +181,10 @@ ONE = FASTER | {"n_clusters": 100}
 SHARP = FASTER | {"temperature": (0.5, 0.1)}
 
 
-def now(plc: dict[str, Any] = SHARP, **changes: Any) -> Variant:
+TODAY = SHARP | {"beta": None}
+
+
+def now(plc: dict[str, Any] = TODAY, **changes: Any) -> Variant:
     """Return PLC as it is today, but for the changes."""
     own = {"steady": "all", "estimator": PLC} | changes
     return Variant(tensor=LEVELS, plc=plc, shapes=1.4, **own)
@@ -337,16 +340,17 @@ VARIANTS: dict[str, Variant] = {
         tensor=LEVELS, plc=FASTER, shapes=1.4, steady="within", labels=True
     ),
     "now": now(),
-    "now, τ 0.2": now(FASTER),
+    "now, own graph": now(estimator=OwnGraph),
+    "now, τ 0.2": now(TODAY | {"temperature": 0.2}),
     "now, by variance": now(estimator=ByVariance),
     "now, no sweep": now(estimator=Unmoved),
     "now, no tempo": now(steady="placement"),
     "now, no placement": now(steady="tempo"),
     "now, placement always": now(steady="placement always"),
-    "now, labels": now(SHARP | {"beta": None}, labels=True),
+    "now, labels": now(labels=True),
     "now, labels untold": now(labels=True, estimator=Untold),
-    "now, labels, β 0.07": now(labels=True),
-    "now, labels, a sweep": now(SHARP | {"beta": None}, labels=True, estimator=Following),
-    "now, labels, no sweep": now(SHARP | {"beta": None}, labels=True, estimator=Unmoved),
+    "now, labels, β 0.07": now(SHARP, labels=True),
+    "now, labels, a sweep": now(labels=True, estimator=Following),
+    "now, labels, no sweep": now(labels=True, estimator=Unmoved),
     "mean row, true labels": Variant(tensor=MEAN, plc={"graph": "true"}, y=True),
 }

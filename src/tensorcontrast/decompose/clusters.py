@@ -222,6 +222,7 @@ def find_cells(
     *,
     centers: Array | None = None,
     seed: int = 0,
+    space: Space | None = None,
 ) -> Cells:
     """k-means of features W (n, r) in any parts, by sums over these.
 
@@ -235,6 +236,8 @@ def find_cells(
         Last centres. Without them those of ``ROWS_EACH`` rows a cluster come first.
     seed : int
         For these rows and centres.
+    space : Space, optional
+        Where distances are taken. Default: columns of unit variance.
     """
     n = parts.n_samples
     if n < n_clusters:
@@ -242,7 +245,8 @@ def find_cells(
             f"n_samples={n} is fewer than n_clusters={n_clusters}; "
             "pass a smaller n_clusters or more samples"
         )
-    space = Space.of(parts.summed(moments, W)()[0], dtype)
+    if space is None:
+        space = Space.of(parts.summed(moments, W)()[0], dtype)
     if centers is not None and centers.shape == (n_clusters, len(space.mean)):
         cells = Cells(space, centers.astype(dtype, copy=False))
         steps = WARM_STEPS if n <= FIRST_ROWS else WARM_STEPS_OF_MANY

@@ -141,21 +141,27 @@ class PLCContrast:
             measured["cross_view"] = (value + self.invariance * cosines) / self.gamma
         return measured
 
-    def graph(self, W: Array, memory: als.Memory) -> tuple[SignedGraph, float]:
-        """Pseudo graph of the features, known labels put in; the share of changed labels."""
+    def graph(
+        self, W: Array, memory: als.Memory, labels: NDArray[np.intp] | None = None
+    ) -> tuple[SignedGraph, float]:
+        """Pseudo graph of the features, known labels put in; the share of changed labels.
+
+        With ``labels`` these are the clusters.
+        """
         known = self.known
         if known is not None and memory.rows is not None:
             known = known[memory.rows]
         if known is not None and (known >= 0).all():
             change, memory.labels = label_change(memory.labels, known), known
             return SignedGraph(known), change
-        labels, memory.centers = cluster(
-            W,
-            min(self.n_clusters, len(W)),  # a last mini-batch may be small
-            clusterer=self.clusterer,
-            centers=memory.centers,
-            seed=self.seed,
-        )
+        if labels is None:
+            labels, memory.centers = cluster(
+                W,
+                min(self.n_clusters, len(W)),  # a last mini-batch may be small
+                clusterer=self.clusterer,
+                centers=memory.centers,
+                seed=self.seed,
+            )
         change, memory.labels = label_change(memory.labels, labels), labels
         if known is not None and self.spread_labels and (known >= 0).any():
             return SignedGraph(labels, *beliefs(W, labels, known)), change

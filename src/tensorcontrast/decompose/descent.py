@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, checkpoint, kernels, missing, stream, tied
 from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.decompose.origins import centres
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 from tensorcontrast.decompose.seeding import many
 
@@ -30,10 +33,12 @@ def descend(
     factors = kernels.normal_form(plain.factors, norms)[0]
     held = tied.held(views, rows)
     own = contrast.among(rows)
-    if own.chosen and own.coarser:
+    X: NDArray[Any] | None = None
+    if plain.origins is not None or (own.chosen and own.coarser):
         begin = tied.held(first, rows) if callable(held) else held
         assert not callable(begin)
-        own = own.settled(begin.X, factors, runs.alpha)
+        X = begin.X
+        own = own.settled(X, factors, runs.alpha, plain.origins)
     memory = als.Memory()
     monitor = Monitor(
         runs.name,
@@ -55,6 +60,9 @@ def descend(
             rng=rng,
             keep=keep,
         )
+    if own.fixed is not None and X is not None:
+        W = tied.encoded(X, factors, runs.alpha)
+        memory.centers = centres(W, own.fixed[0], own.base.n_clusters)
     if rows is not None:
         memory.labels = None  # those of the sample; all samples go to the nearest centre
     # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the

@@ -209,6 +209,13 @@ def _inner(A: Array, B: Array) -> Array:
     return out
 
 
+def flat(model: Any, rows: Array) -> Array:
+    """Rows of noise (m, i) as samples are fitted, of cores where these are, but for their scale."""
+    if model._bases is None:
+        return rows.reshape(len(rows), -1)
+    return compress.project(rows, model._bases)
+
+
 def settle(
     model: Any, fit: Fit, rows: Array, views: als.Views, limit: float, *, sweep: bool = True
 ) -> Settled | None:
@@ -217,10 +224,7 @@ def settle(
     Its factors become those that go with it. None, and nothing changes, where the rows do not vary
     or the ``limit`` of the error leaves no room.
     """
-    flat = rows.reshape(len(rows), -1)
-    if model._bases is not None:
-        flat = compress.project(rows, model._bases)
-    found = directions(flat, int(np.prod(model.dims_)))
+    found = directions(flat(model, rows), int(np.prod(model.dims_)))
     if found is None:
         return None
     V, variances, total = found

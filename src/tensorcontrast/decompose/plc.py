@@ -122,6 +122,11 @@ class PLC(CPEstimator):
         For "tied", where ``fit`` was given 2,000 labels or more and ``beta`` is None: accuracy on
         labels left out that those in the graph have gained, of the half that gained less. Below
         0 the graph is made without labels.
+    neighbour_distance_ : float or None
+        For "tied" with ``fit(…, noise=)`` of 1,000 samples or more: median squared distance of
+        samples to their nearest neighbours, in that of repeats, which differ by noise alone. From
+        1.5 on samples are no repeats of each other, and the graph is by what noise cannot have
+        made of them; below, it is that of their features.
     noise_directions_, noise_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
         What features are read against, and the share of each that is left out, 0 to 1; None
         without ``fit(…, noise=)``, or where the ε-region left no room for it.
@@ -383,9 +388,9 @@ class PLC(CPEstimator):
             if near is not None:
                 views = near.joined(tied.held(views, None), rng)
             return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
-        return plc_solve.descending(
-            self, views, known, rng, sequence=_SEQUENCE.get(), measured=_NOISE.get() is not None
-        )
+        rows = self._noise()
+        noise = None if rows is None else noises.flat(self, rows)
+        return plc_solve.descending(self, views, known, rng, sequence=_SEQUENCE.get(), noise=noise)
 
     def _settle(self, fit: Fit, views: als.Views) -> noises.Settled | None:
         """Read features against the noise that ``fit`` was given, inside the ε-region."""
@@ -394,6 +399,10 @@ class PLC(CPEstimator):
             return None
         limit = (1.0 + noises.SHARE * self.epsilon) * fit.start_error
         return noises.settle(self, fit, rows, views, limit, sweep=self._sweeps(fit))
+
+    def _asks_origins(self) -> bool:
+        """Whether the graph may be that of the samples' origins, where noise tells these."""
+        return self.clusterer is None and self.graph != "true"
 
     def _sweeps(self, fit: Fit) -> bool:
         """Whether factors follow features that are read against noise.

@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorcontrast.decompose import als, descent, label_trial, missing
+from tensorcontrast.decompose import als, descent, label_trial, missing, origins
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
+from tensorcontrast.decompose.origins import Origins
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
 from tensorcontrast.decompose.seeding import many
 from tensorcontrast.decompose.tied import TiedContrast
@@ -23,10 +24,13 @@ from tensorcontrast.errors import InvalidInputError
 if TYPE_CHECKING:
     from tensorcontrast.decompose.plc import PLC
 
+Array = NDArray[Any]
 Known = NDArray[np.intp] | None
 
 #: Weights of the contrast for ``beta=None``, by solver; the first for where many labels are known.
 KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
+#: The same where the graph is that of the samples' origins: it is worth more.
+ORIGINS_BETA = 0.15
 
 
 def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
@@ -108,12 +112,12 @@ def descending(
     rng: np.random.Generator,
     *,
     sequence: ArrayLike | None = None,
-    measured: bool = False,
+    noise: Array | None = None,
 ) -> Fit:
     """Fit with features tied to the encoder, from a CPD of the data's own view. Equation E19.
 
-    ``sequence`` names the recording of each sample. ``measured``: whether the fit is to know the
-    reconstruction error of that CPD.
+    ``sequence`` names the recording of each sample. With rows of ``noise`` (m, i) the graph may be
+    that of the samples' origins, and the fit knows the reconstruction error of that CPD.
     """
     first = views() if callable(views) else views
     n, seed = first.n_samples, int(rng.integers(2**31))
@@ -122,6 +126,9 @@ def descending(
     plain = runs.best(first.alone(), als.no_contrast, rng)
     if plain.interrupted or plain.monitor.stopped:
         return plain
+    found = _origins(model, first, known, noise)
+    if found is not None and found.apart:
+        plain.origins = found
     parts = None
     if model.beta is None and known is not None and model.graph != "true":
         parts = label_trial.halves(known, sequence)
@@ -130,14 +137,15 @@ def descending(
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
         if fit.goes_on:
             fit = _if_worth_it(model, plain, views, known, rng, seed, fit, parts)
-    elif model.beta is None and known is not None:
-        fit = _of_betas(model, plain, views, known, rng, seed, _first(known))
+    elif model.beta is None and (known is not None or plain.origins is not None):
+        fit = _of_betas(model, plain, views, known, rng, seed, _first(known, plain))
     elif model.beta != "auto":
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
     else:
         fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
     fit.learned.setdefault("label_gain_", None)
-    if measured:
+    fit.learned["neighbour_distance_"] = None if found is None else found.distance
+    if noise is not None:
         fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
     return fit
 
@@ -152,9 +160,28 @@ def alternating(
     return _of_betas(model, plain, views, known, rng, seed, largest_inside)
 
 
-def _first(known: Known) -> Callable[..., Fit]:
-    """Return what takes the first weight inside the ε-region: a larger one for many labels."""
-    return partial(first_inside, betas=(KNOWN_BETA, TIED_BETA) if many(known) else (TIED_BETA,))
+def _origins(model: PLC, views: als.Views, known: Known, noise: Array | None) -> Origins | None:
+    """Find where samples come from, if clusters of them are wanted and noise can tell."""
+    if noise is None or not model._asks_origins():
+        return None
+    if known is not None and (known >= 0).all():
+        return None
+    n = views.n_samples
+    some = np.linspace(0, n - 1, min(n, origins.MOST_SAMPLES)).astype(np.intp)
+    return origins.find(views.alone().rows(some).X, noise, model.scale_)
+
+
+def _first(known: Known, plain: Fit) -> Callable[..., Fit]:
+    """Return what takes the first weight inside the ε-region.
+
+    A larger one is tried for many labels, and for a graph of origins.
+    """
+    betas = [TIED_BETA]
+    if plain.origins is not None:
+        betas.insert(0, ORIGINS_BETA)
+    if many(known):
+        betas.insert(0, KNOWN_BETA)
+    return partial(first_inside, betas=betas)
 
 
 def _of_betas(
@@ -207,7 +234,7 @@ def _if_worth_it(
     gain = np.inf
     for learn, ask in (parts, parts[::-1]):
         try:
-            half = _of_betas(model, plain, views, learn, rng, seed, _first(known))
+            half = _of_betas(model, plain, views, learn, rng, seed, _first(known, plain))
         except KeyboardInterrupt:  # before its first epoch
             without.interrupted = True
             return without
@@ -222,6 +249,6 @@ def _if_worth_it(
         if gain < 0:
             without.learned["label_gain_"] = gain
             return without
-    fit = _of_betas(model, plain, views, known, rng, seed, _first(known))
+    fit = _of_betas(model, plain, views, known, rng, seed, _first(known, plain))
     fit.learned["label_gain_"] = gain
     return fit

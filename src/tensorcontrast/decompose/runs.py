@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, checkpoint, compress, sketch, start
 from tensorcontrast.decompose.convergence import Callback, History, Monitor
+from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
 #: Both views, or a function that draws them anew.
@@ -51,6 +52,8 @@ class Fit:
     start_error: float | None = None
     #: Whether the callback has ended a descent, whose monitor is another one.
     stopped: bool = False
+    #: Where samples have origins of their own, which those that start from this fit go by.
+    origins: Origins | None = None
     #: Whether labels of many samples had a part in its graph.
     taught: bool = False
     #: What a checkpoint has of this run.

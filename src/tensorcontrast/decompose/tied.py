@@ -27,6 +27,7 @@ from tensorcontrast.decompose.encoder import Encoder, rows_times
 from tensorcontrast.decompose.graph import SignedGraph
 from tensorcontrast.decompose.levels import stable
 from tensorcontrast.decompose.neighbours import Neighbours
+from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
 
@@ -51,6 +52,11 @@ def standardise(W: Array) -> tuple[Array, Callable[[Array], Array]]:
         return (grad - grad.mean(axis=0) - Z * inner) / spread
 
     return Z, back
+
+
+def encoded(X: Array, factors: list[Array], alpha: float) -> Array:
+    """Features (n, r) of samples X (n, i). Equation E12."""
+    return Encoder.from_factors(factors, alpha)(rows_times(X, kernels.khatri_rao(factors)))
 
 
 def tied_objective(
@@ -85,11 +91,11 @@ def tied_objective(
     H = kernels.khatri_rao(factors)
     encoder = Encoder.from_factors(list(factors), alpha)
 
-    def encoded(data: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
+    def scaled(data: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
         features = encoder(data @ H)
         return features, *standardise(features)
 
-    (W, Z_w, back_w), (V, Z_v, back_v) = both(encoded, (X,), (X_view,))
+    (W, Z_w, back_w), (V, Z_v, back_v) = both(scaled, (X,), (X_view,))
     contrast, (g_w, g_v) = loss(Z_w, Z_v)
     if norm_squared is None:
         norm_squared = float(sum(kernels.row_norms_squared(a).sum() for a in (X, X_view)))
@@ -163,14 +169,26 @@ class TiedContrast:
     coarser: tuple[int, ...] = ()
     #: Whether only those of them have a turn that :func:`.levels.stable` finds worth it.
     chosen: bool = False
+    #: Clusters of the samples for each graph, where they are not those of the features.
+    fixed: tuple[NDArray[np.intp], ...] | None = None
 
-    def settled(self, X: Array, factors: list[Array], alpha: float) -> TiedContrast:
-        """Return the contrast with the coarser graphs that samples X (n, i) have at the start."""
+    def settled(
+        self, X: Array, factors: list[Array], alpha: float, origins: Origins | None
+    ) -> TiedContrast:
+        """Return the contrast with the graphs that samples X (n, i) have at the start.
+
+        Of samples with origins all graphs are those of these; else coarser ones have a turn where
+        they are stable.
+        """
         known = self.base.known
         if known is not None and (known >= 0).all():  # labels make the graph
             return self
-        encoder = Encoder.from_factors(factors, alpha)
-        W = encoder(rows_times(X, kernels.khatri_rao(factors)))
+        if origins is not None:
+            counts = (self.base.n_clusters, *self.coarser)
+            return replace(self, fixed=origins.labels(X, counts, self.base.seed))
+        if not (self.chosen and self.coarser):
+            return self
+        W = encoded(X, factors, alpha)
         return replace(self, coarser=stable(self.coarser, W, self.base.seed), chosen=False)
 
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
@@ -222,6 +240,9 @@ class TiedContrast:
 
     def graph(self, W: Array, memory: als.Memory, level: int) -> tuple[SignedGraph, float]:
         """Graph of a level, 0 the finest, and the share of labels that changed since its turn."""
+        if self.fixed is not None:
+            change, memory.labels = float(memory.labels is None), self.fixed[0]
+            return self.base.graph(W, als.Memory(), self.fixed[level])[0], change
         if level == 0:
             return self.base.graph(W, memory)
         count, at = self.coarser[level - 1], sum(self.coarser[: level - 1])
