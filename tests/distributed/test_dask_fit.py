@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import clusters, tied
+from tensorcontrast.decompose import clusters, origins, tied
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, MissingDependencyError
 
 dask = pytest.importorskip("dask")
@@ -276,6 +276,24 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(np.unique(rows)) == 250
     with pytest.raises(InvalidInputError, match="without batch_size"):
         clone(FITS["cpd"]).set_params(batch_size=32).fit(spread(X, BLOCKS["2"]))
+
+
+@pytest.mark.parametrize("name", ["plc", "plc-core"])
+@pytest.mark.parametrize("few", [True, False])
+def test_graphs_of_origins(monkeypatch: pytest.MonkeyPatch, name: str, few: bool) -> None:
+    from tensorcontrast.distributed import spread as parts
+
+    monkeypatch.setattr(origins, "FEWEST_SAMPLES", 100)
+    if not few:
+        monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
+        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+    X, noise = tensor(), 0.01 * np.random.default_rng(0).normal(size=(60, *DIMS))
+    here = clone(FITS[name]).set_params(n_epochs=2).fit(X, noise=noise)
+    there = clone(FITS[name]).set_params(n_epochs=2).fit(spread(X, BLOCKS["uneven"]), noise=noise)
+    assert here.neighbour_distance_ > origins.APART
+    assert there.neighbour_distance_ == pytest.approx(here.neighbour_distance_, rel=1e-3)
+    assert there.n_clusters_ == here.n_clusters_
+    assert_same(here, there)
 
 
 @pytest.mark.parametrize("name", ["plc", "plc-core"])
