@@ -12,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score
 
 from tensorcontrast import PLC, load_model, threads
-from tensorcontrast.decompose import origins, plc_solve, tied
+from tensorcontrast.decompose import label_trial, origins, plc_solve, tied
 from tensorcontrast.decompose.origins import Origins, find, neighbour_distance
 
 DIMS, N, CLASSES = (5, 6, 4), 1000, 5
@@ -248,3 +248,21 @@ def test_cores_and_a_part_of_the_samples(data: Any, monkeypatch: pytest.MonkeyPa
     assert part.labels_.shape == (N,) and part.labels_.max() < 100
     again = small(fresh_views=True).fit(X, noise=noise)
     assert again.history_["label_change"][-3:] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("gain", [-0.1, 0.1])
+def test_many_labels_are_asked_beside_a_graph_of_origins(
+    data: Any, model: PLC, monkeypatch: pytest.MonkeyPatch, gain: float
+) -> None:
+    X, noise, y = data
+    monkeypatch.setattr(label_trial, "ENOUGH", 100)
+    said = iter([0.5 + gain, 0.5] * 2)
+    monkeypatch.setattr(label_trial, "accuracy", lambda *_: next(said))
+    told = small().fit(X, np.where(np.arange(N) < 400, y, -1), noise=noise)
+    assert told.label_gain_ == pytest.approx(gain)
+    assert told.neighbour_distance_ == model.neighbour_distance_
+    if gain < 0:
+        same(told, model)
+        assert told.beta_ == model.beta_
+    else:
+        assert not np.array_equal(told.factors_[0], model.factors_[0])

@@ -7,12 +7,14 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tensorcontrast import Recordings, TensorContrastError, report
 from tensorcontrast.report.data import FigureItem
+from tensorcontrast.report.of_model import model_facts
 from tensorcontrast.report.text import plain, shortened
 
 
@@ -208,3 +210,12 @@ def test_two_figures_of_one_name_are_refused(rec, model, tmp_path):
     twice = type(data)(**{**vars(data), "figures": [item, item]})
     with pytest.raises(TensorContrastError, match="one name"):
         report.write_report(twice, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("distance", "by"), [(0.6, "their features"), (2.5, "where windows come from"), (None, None)]
+)
+def test_a_model_says_what_its_pseudo_classes_are_by(distance, by):
+    facts = dict(model_facts(SimpleNamespace(rank_=4, neighbour_distance_=distance)))
+    assert facts.get("pseudo classes by") == by
+    assert facts["features"] == "4"

@@ -99,7 +99,7 @@ def first_inside(
 
     Checkpoints forget the trials that are not it. Equation E14.
     """
-    limit = (1.0 + epsilon) * error(plain)
+    limit = (1.0 + epsilon) * error(plain) if len(betas) > 1 else np.inf
     for beta in betas[:-1]:
         fit = trial(beta)
         assert fit.keep is not None

@@ -132,13 +132,11 @@ def descending(
     parts = None
     if model.beta is None and known is not None and model.graph != "true":
         parts = label_trial.halves(known, sequence)
-    if parts is not None:
-        base = replace(base, known=None)
-        fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
-        if fit.goes_on:
+    if model.beta is None:
+        told = known if parts is None else None
+        fit = _of_betas(model, plain, views, told, rng, seed, _first(told, plain))
+        if parts is not None and fit.goes_on:
             fit = _if_worth_it(model, plain, views, known, rng, seed, fit, parts)
-    elif model.beta is None and (known is not None or plain.origins is not None):
-        fit = _of_betas(model, plain, views, known, rng, seed, _first(known, plain))
     elif model.beta != "auto":
         fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
     else:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast.decompose.origins import APART
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.components import Component, describe_components
@@ -181,6 +182,10 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
     if getattr(part, "noise_gains_", None) is not None:
         count = f"{len(part.noise_gains_)} directions"
         facts.append(("read against noise", count))
+    distance = getattr(part, "neighbour_distance_", None)
+    if distance is not None:
+        by = "where windows come from" if distance >= APART else "their features"
+        facts.append(("pseudo classes by", by))
     if hasattr(part, "n_iter_"):
         facts.append(("iterations", str(part.n_iter_)))
     if hasattr(part, "reconstruction_error_"):
