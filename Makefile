@@ -13,7 +13,7 @@ help:
 	@echo "make test   all tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  ratios against peers and the limit of the machine"
-	@echo "make fuzz   damaged files for every reader, COUNT=200000 of them"
+	@echo "make fuzz   damaged files for every reader, COUNT=200000 of them (make test: 2000)"
 	@echo "make docs   the pages in docs/ as HTML"
 
 $(VENV)/.base: $(SOURCES)

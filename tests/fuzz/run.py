@@ -29,7 +29,7 @@ def parse(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=20_000, help="files in all (20000)")
+    parser.add_argument("--count", type=int, default=2_000, help="files in all (2000)")
     parser.add_argument("--only", default="", help="formats, with commas between; all by default")
     parser.add_argument("--seed", type=int, default=0, help="other files (0)")
     parser.add_argument("--start", type=int, default=0, help="first file of each format (0)")

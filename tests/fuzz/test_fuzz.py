@@ -11,7 +11,8 @@ import pytest
 for package in ("pandas", "pyarrow", "edfio", "wfdb"):
     pytest.importorskip(package, reason="needs tensorcontrast[data]")
 
-FILES = 20_000
+#: ``make fuzz`` reads 200,000; these are the first of them.
+FILES = 2_000
 FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "numpy", "model"}
 #: Files of neural models are a few besides: each takes ten times as long.
 NEURAL = {"neural"} if find_spec("torch") else set()
@@ -43,13 +44,13 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
         row = numbers["formats"].pop(name)
         assert row["cases"] >= FILES // len(FORMATS) // 8
         assert row["accepted"] + row["refused"] == row["cases"]
-        assert row["accepted"] > 20 and row["refused"] > 100, f"{name}: too easy or too hard"
+        assert row["accepted"] and row["refused"], f"{name}: too easy or too hard"
         assert row["slowest"] < 5.0
         assert row["grown"] < 1 << 30
     for name, row in numbers["formats"].items():
         assert row["cases"] >= FILES // len(FORMATS), name
         assert row["accepted"] + row["refused"] == row["cases"], name
-        assert row["accepted"] > 50 and row["refused"] > 500, f"{name}: too easy or too hard"
+        assert row["accepted"] > 4 and row["refused"] > 50, f"{name}: too easy or too hard"
         assert row["slowest"] < 5.0, name
         assert row["grown"] < 1 << 30, name
 
