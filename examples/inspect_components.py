@@ -1,7 +1,8 @@
-"""Which channels, frequencies and times each of the strongest components speaks for.
+"""Which channels, frequencies and moments each of the strongest components speaks for.
 
-A component is a pattern over channels times a spectrum times a course in time, and the feature
-says how strongly a window holds it. The components are learned without labels; these are used
+A component is a pattern over channels times a spectrum times a course over the window: over time,
+or over its frames from the weakest to the strongest. The feature says how strongly a window holds
+it. The components are learned without labels; these are used
 only at the end, to say in which class a component is strong.
 
     python examples/inspect_components.py
@@ -13,6 +14,7 @@ import numpy as np
 
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.datasets import load_watch
+from tensorcontrast.report import describe_components
 
 
 def bars(values: np.ndarray) -> str:
@@ -28,23 +30,23 @@ def main(n_components: int = 6) -> None:
         decompose=PLC(rank=16, n_clusters=rec.n_classes),
         random_state=0,
     ).fit(rec)
-    channel, frequency, time = model.factors_  # (channels, r), (frequencies, r), (frames, r)
-    hertz, seconds = model.tensorize_.frequencies_, model.tensorize_.times_
     W = model.transform(rec)
-    low = (hertz <= 8) & (model.tensorize_.row_kinds_ == "magnitude")
 
-    # Components come sorted by weight, the root mean square of their feature.
-    for r in range(min(n_components, W.shape[1])):
-        loudest = np.argsort(-np.abs(channel[:, r]))[:3]
-        names = ", ".join(f"{rec.channels[c]} {channel[c, r]:+.2f}" for c in loudest)
-        peak = hertz[int(np.argmax(np.abs(frequency[:, r])))]
-        late = seconds[int(np.argmax(np.abs(time[:, r])))]
-        mean = [W[rec.y == c, r].mean() for c in range(rec.n_classes)]
+    # The three factors of each component with their axes, the heaviest component first.
+    for c in describe_components(model)[:n_components]:
+        loudest = np.argsort(-np.abs(c.channel_weights))[:3]
+        names = ", ".join(f"{c.channels[k]} {c.channel_weights[k]:+.2f}" for k in loudest)
+        low = c.frequencies <= 8
+        peak = c.frequencies[np.argmax(np.abs(c.frequency_profile))]
+        at = c.times[np.argmax(np.abs(c.time_profile))]
+        # Where windows are cut anywhere, frames are ordered by their strength and have no time.
+        axis, unit = ("moments", "% (weakest to strongest)") if c.by_strength else ("time", "s")
+        mean = [W[rec.y == k, c.index].mean() for k in range(rec.n_classes)]
         high, least = rec.classes[int(np.argmax(mean))], rec.classes[int(np.argmin(mean))]
-        print(f"component {r}, weight {model.decompose_.weights_[r]:.2f}")
+        print(f"component {c.index}, weight {model.decompose_.weights_[c.index]:.2f}")
         print(f"  channels     {names}")
-        print(f"  frequencies  0 {bars(frequency[low, r])} 8 Hz, most at {peak:.1f} Hz")
-        print(f"  times        {bars(time[:, r])}, most at {late:.1f} s")
+        print(f"  frequencies  0 {bars(c.frequency_profile[low])} 8 Hz, most at {peak:.1f} Hz")
+        print(f"  {axis:11s}  {bars(c.time_profile)}, most at {at:.3g} {unit}")
         print(f"  classes      highest in {high!r}, lowest in {least!r}")
 
 

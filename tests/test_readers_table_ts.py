@@ -95,6 +95,40 @@ def test_named_columns_and_channels(tmp_path):
         Recordings.read(path, sample="trial", group="x")
 
 
+DATES = pd.Timestamp("2024-03-01 12:00")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("times", "fits", "rate"),
+    [
+        (lambda t: t / 10, 10, "10"),
+        (lambda t: 100 * t, 10, "10"),  # ms
+        (lambda t: 10**8 * t + 1_700_000_000 * 10**9, 10, "10"),  # ns since 1970
+        (lambda t: DATES + t * pd.Timedelta("100ms"), 10, "10"),
+        (lambda t: t / 10 + 1e-3 * np.sin(9.0 * t), 10, "9.968"),  # jitter
+    ],
+)
+def test_times_that_contradict_the_rate_are_an_error(tmp_path, kind, times, fits, rate):
+    frame = long_form()
+    frame["time"] = [times(round(10 * t)) for t in frame["time"]]
+    path = tmp_path / f"t.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    assert Recordings.read(path, fs=fits).fs == fits
+    for wrong in (5, 9.8, 10.3, 50):
+        message = rf"'time'.* has {rate}.* samples per second, but a rate of {wrong} .* 1 ?%"
+        with pytest.raises(FileError, match=message):
+            Recordings.read(path, fs=wrong)
+
+
+def test_positions_in_place_of_times_have_no_rate(tmp_path):
+    frame = long_form()
+    frame["time"] = [round(10 * t) for t in frame["time"]]
+    assert Recordings.read(write_csv(tmp_path / "t.csv", frame), fs=50).fs == 50
+    frame["time"] = [f"step {t}" for t in frame["time"]]
+    assert Recordings.read(write_csv(tmp_path / "u.csv", frame), fs=50).fs == 50
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_bad_tables(tmp_path, kind):
     path = tmp_path / f"t.{kind}"

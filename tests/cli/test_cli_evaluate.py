@@ -1,5 +1,7 @@
 """evaluate and components: honest scores, and what each component is."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -183,10 +185,25 @@ def test_components_say_what_they_are(cli, model, data):
         np.testing.assert_allclose(weights, factors[0][:, c["component"]], rtol=1e-5)
         assert c["class"] in ("rest", "move", "think")
         assert (c["frequency_unit"], c["time_unit"]) == ("Hz", "s")
+        assert c["time_axis"] == "time in the window (s)"
     assert found[0]["separation"] >= found[1]["separation"]
+    assert "share of variance between classes (η²)" in done.json["order"]
+    told = cli("components", model, "--data", data, "-n", 2).out
+    assert "share of variance between classes (η²)" in " ".join(told.split())
     text = cli("components", model, "-n", 2).out
     assert "3 components of PLC; the first 2" in text
+    assert "by weight" in text
     assert "Hz" in text
+
+
+def test_components_of_ordered_moments_have_no_seconds(cli, data, tmp_path):
+    path = tmp_path / "levels.tcm"
+    fit = ["fit", data, "--method", "cpd", "--rank", 2, "-p", "max_iter=3", "-p", "tol=0"]
+    assert cli(*fit, "--n-levels", 4, "-o", path).code == 0
+    for c in cli("components", path, "--json").json["components"]:
+        assert (c["time_unit"], c["time_axis"]) == ("%", "moments, weakest first (%)")
+        assert c["times"] == [12.5, 37.5, 62.5, 87.5]
+        assert re.search(r"\d s\b", c["what"]) is None
 
 
 def test_components_have_a_profile_of_polarity(cli, data, tmp_path):

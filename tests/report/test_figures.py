@@ -51,15 +51,34 @@ def test_lines_are_the_factors_of_the_components_that_tell_classes_apart(rec):
     model = fitted(rec, tensorize=tensorize)
     W = model.transform(rec)
     figure = plot_components(model, features=W, y=rec.y, n_components=1)
-    Z = (W - W.mean(axis=0)) / W.std(axis=0)
-    spread = np.var([Z[rec.y == c].mean(axis=0) for c in range(3)], axis=0)
-    best = int(np.argmax(spread))
+    between = sum((rec.y == c).mean() * (W[rec.y == c].mean(0) - W.mean(0)) ** 2 for c in range(3))
+    best = int(np.argmax(between / W.var(axis=0)))
     line = figure.axes[1].lines[0]
     np.testing.assert_allclose(line.get_xdata(), model.tensorize_.frequencies_)
     np.testing.assert_allclose(line.get_ydata(), model.factors_[1][:, best])
     plain = plot_components(model, n_components=2)
     assert len(plain.axes) == 6
     np.testing.assert_allclose(plain.axes[2].lines[0].get_ydata(), model.factors_[2][:, 0])
+
+
+def test_tables_and_figures_choose_the_same_components(rec):
+    model = fitted(rec)
+    rng = np.random.default_rng(0)
+    # A rare class moves feature 1, frequent ones move feature 3: the means of the classes are
+    # further apart in 1, the share of variance between classes is larger in 3.
+    y = np.repeat([0, 1, 2], [48, 48, 4])
+    W = rng.normal(size=(100, 5))
+    W[y == 2, 1] += 4.0
+    W[y == 1, 3] += 2.0
+    Z = (W - W.mean(axis=0)) / W.std(axis=0)
+    assert np.argmax(np.var([Z[y == c].mean(axis=0) for c in range(3)], axis=0)) == 1
+    found = describe_components(model, features=W, y=y)
+    assert found[0].index == 3
+    figure = plot_components(model, features=W, y=y, n_components=5)
+    drawn = [a.get_ylabel() for a in figure.axes if a.get_ylabel()]
+    assert drawn == [f"component {c.index}" for c in found]
+    assert "share of variance between classes (η²)" in figure.get_suptitle()
+    assert "by weight" in plot_components(model, n_components=1).get_suptitle()
 
 
 def test_real_and_imaginary_channels_are_told_apart(rec):

@@ -50,7 +50,8 @@ def components(
 ) -> None:
     """Show what each feature is: its channels, its frequencies, its course in time.
 
-    The heaviest come first; with --data those that tell the classes apart best.
+    The heaviest come first; with --data those with the largest share of variance between classes
+    (η²). Table and picture show the same components.
     """
     from tensorcontrast.report.components import describe_components
 
@@ -97,18 +98,24 @@ def _tell(
     target: Path | None,
     count: int,
 ) -> None:
+    from tensorcontrast.report.components import order_label
+
     core = model.decompose_
-    table = listing("", "weight", "what it is", numbers=("", "weight"))
+    rated = ["η²"] if found[0].separation is not None else []
+    table = listing("", "weight", *rated, "what it is", numbers=("", "weight", *rated))
     for c in found[:count]:
-        table.add_row(str(c.index), f"{core.weights_[c.index]:.3g}", safe(c.sentence))
+        eta = [] if c.separation is None else [f"{c.separation:.2f}"]
+        table.add_row(str(c.index), f"{core.weights_[c.index]:.3g}", *eta, safe(c.sentence))
     session.result(
         {
             "method": type(core).__name__,
             "rank": core.rank_,
+            "order": order_label(found),
             "components": [_data(c, float(core.weights_[c.index])) for c in found],
             "picture": None if target is None else str(target),
         },
-        f"{core.rank_} components of {type(core).__name__}; the first {min(count, len(found))}:",
+        f"{core.rank_} components of {type(core).__name__}; the first {min(count, len(found))} "
+        f"{order_label(found)}:",
         table,
         *([safe(f"drawn in {target}")] if target is not None else []),
     )
@@ -116,6 +123,8 @@ def _tell(
 
 def _data(c: Component, weight: float) -> dict[str, Any]:
     """All that is known of a component, as plain data."""
+    from tensorcontrast.report.components import course_label
+
     data: dict[str, Any] = {
         "component": c.index,
         "weight": weight,
@@ -127,6 +136,7 @@ def _data(c: Component, weight: float) -> dict[str, Any]:
         "times": c.times,
         "time_profile": c.time_profile,
         "time_unit": c.time_unit,
+        "time_axis": course_label(c.by_strength, c.time_unit),
     }
     if c.polarity_profile is not None:
         data["polarity_profile"] = c.polarity_profile

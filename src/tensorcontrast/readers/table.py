@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_text, listed
+from tensorcontrast._recording_checks import as_sampling_rate, as_text, listed
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -35,6 +35,9 @@ ROLES: dict[str, tuple[str, ...]] = {
     "label": ("label", "class", "target", "y"),
     "group": ("group", "subject", "subject_id", "patient", "patient_id"),
 }
+
+#: Largest difference between the rate of a time column and ``fs``, as a share of ``fs``.
+RATE_TOLERANCE = 0.01
 
 
 def read_csv(
@@ -63,7 +66,8 @@ def read_csv(
     channels : sequence of str, optional
         Columns with signals, in this order; by default all others.
     fs : float, optional
-        Samples per second.
+        Samples per second. A time column (in s, ms, µs, ns, or dates) whose rate differs by more
+        than 1 % is an error; one that counts 0, 1, 2, … says nothing of the rate.
     separator : str, optional
         Between columns; by default a comma, or a tab for ``.tsv``.
     allow_nan : bool
@@ -214,6 +218,8 @@ def _from_frame(
         )
     order = _order(frame, codes, column["time"], ids, where)
     n, n_times = len(ids), usual
+    if fs is not None and column["time"] is not None and n_times > 1:
+        _check_rate(frame[column["time"]].iloc[order], n, as_sampling_rate(fs), where)
     X = values[order].reshape(n, n_times, len(names)).transpose(0, 2, 1)
     y, classes = _labels(frame, column["label"], order, n, ids, where)
     groups = None
@@ -281,6 +287,47 @@ def _order(
             f"{where}: sample {ids[codes[row]]!s} has {time!r} {times.iloc[row]!s} more than once"
         )
     return order
+
+
+def _check_rate(times: Any, n: int, fs: float, where: Path) -> None:
+    """Raise where the times of the windows contradict the sampling rate.
+
+    Times are in s, ms, µs or ns, or dates. Steps of one count positions and say nothing of the
+    rate. The rate of a window is its number of steps over its span, so that jitter and rounding
+    of single times hardly matter; the median over the windows is compared.
+    """
+    seconds = _seconds(times)
+    if seconds is None:
+        return
+    table = seconds.reshape(n, -1)
+    step = float(np.median((table[:, -1] - table[:, 0]) / (table.shape[1] - 1)))
+    if step == 1 or not 0 < step < np.inf:
+        return
+    rates = {"s": 1 / step, "ms": 1e3 / step, "µs": 1e6 / step, "ns": 1e9 / step}
+    unit = min(rates, key=lambda name: abs(np.log(rates[name] / fs)))
+    if abs(rates[unit] - fs) > RATE_TOLERANCE * fs:
+        raise FileError(
+            f"{where}: the column {times.name!r}, in {unit}, has {rates[unit]:.6g} samples per "
+            f"second, but a rate of {fs:g} was given; they may differ by {RATE_TOLERANCE:.0%} at "
+            "most. Pass fs= the rate of the file, or time= another column"
+        )
+
+
+def _seconds(times: Any) -> npt.NDArray[np.float64] | None:
+    """Return times as numbers, dates in seconds; None for text that is neither."""
+    pandas = optional("pandas")
+    if times.dtype.kind not in "iufM":
+        numbers = pandas.to_numeric(times, errors="coerce")
+        times = (
+            pandas.to_datetime(times.astype(str), errors="coerce", format="ISO8601", utc=True)
+            if numbers.isna().any()
+            else numbers
+        )
+        if times.isna().any():
+            return None
+    if times.dtype.kind == "M":
+        times = (times - times.min()).dt.total_seconds()
+    return np.asarray(times, dtype=np.float64)
 
 
 def _constant(

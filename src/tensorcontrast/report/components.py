@@ -75,7 +75,8 @@ def describe_components(
     classes : sequence of str, optional
         Names of the classes.
     n_components : int, optional
-        How many: with ``y`` those that tell the classes apart best, else the heaviest.
+        How many: with ``y`` those with the largest share of variance between classes (η²),
+        else the heaviest. Tables, figures and reports all take their choice from here.
     """
     spectrogram = model.tensorize_
     if len(model.factors_) != 3 or not hasattr(spectrogram, "frequencies_"):
@@ -176,6 +177,13 @@ def course(spectrogram: Any) -> tuple[Array, bool]:
 def course_label(by_strength: bool, time_unit: str) -> str:
     """Name of the last axis."""
     return "moments, weakest first (%)" if by_strength else f"time in the window ({time_unit})"
+
+
+def order_label(components: Sequence[Component]) -> str:
+    """Name the statistic that components are ordered by."""
+    if components and components[0].separation is not None:
+        return "by the share of variance between classes (η²), largest first"
+    return "by weight (root mean square of the feature), largest first"
 
 
 def units(model: ContrastiveFeatures) -> tuple[str, str]:

@@ -12,14 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
-from tensorcontrast.report.components import (
-    channel_rows,
-    class_means,
-    course,
-    course_label,
-    row_kinds,
-    units,
-)
+from tensorcontrast.report.components import course_label, describe_components, order_label
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text
@@ -63,43 +56,31 @@ def plot_components(
     classes : sequence of str, optional
         Names of the classes.
     n_components : int, default=6
-        How many, the heaviest first; with ``y`` those that tell the classes apart best.
+        How many, chosen and ordered by :func:`describe_components`: the heaviest first; with
+        ``y`` those with the largest share of variance between classes (η²).
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    spectrogram = model.tensorize_
-    if len(model.factors_) != 3 or not hasattr(spectrogram, "frequencies_"):
-        raise InvalidInputError(
-            "plot_components draws channel × frequency × time models made by SpectrogramTensor; "
-            f"this one has {len(model.factors_)} modes"
-        )
-    if (features is None) != (y is None):
-        raise InvalidInputError("pass features and y together, or neither")
-    channels, frequencies, times = model.factors_
-    means = None
-    labels: list[str] = []
-    if features is not None:
-        means, present = class_means(np.asarray(features), np.asarray(y))
-        labels = [str(classes[c]) if classes is not None else str(c) for c in present]
-    order = np.arange(channels.shape[1])
-    if means is not None:
-        order = np.argsort(-means.var(axis=0), kind="stable")
-    order = order[: max(1, n_components)]
-    columns = 3 if means is None else 4
-    row_height = 1.35 if means is None else max(1.35, 0.2 * len(means) + 0.15)
-    figure = style.new_figure(2.9 * columns, row_height * len(order) + 0.8)
-    axes = figure.subplots(len(order), columns, squeeze=False)
-    names = [figure_text(name, 14) for name in channel_rows(model)]
-    frequency_unit, time_unit = units(model)
-    moments, by_strength = course(spectrogram)
-    rows, _, signed = row_kinds(spectrogram)  # the mean has no frequency of its own
+    found = describe_components(
+        model, features=features, y=y, classes=classes, n_components=max(1, n_components)
+    )
+    first = found[0]
+    labelled = first.class_means is not None
+    columns = 4 if labelled else 3
+    row_height = max(1.35, 0.2 * len(first.classes) + 0.15)
+    figure = style.new_figure(2.9 * columns, row_height * len(found) + 1.1)
+    figure.suptitle(
+        f"Components {order_label(found)}", x=0.01, ha="left", fontsize=9, color=style.MUTED
+    )
+    axes = figure.subplots(len(found), columns, squeeze=False)
+    names = [figure_text(name, 14) for name in first.channels]
     crowded = len(names) > 12
-    for row, r in enumerate(order):
-        last = row == len(order) - 1
+    for row, component in enumerate(found):
+        last = row == len(found) - 1
         axis = axes[row, 0]
-        axis.bar(range(len(channels)), channels[:, r], color=style.BLUE, width=0.7)
+        axis.bar(range(len(names)), component.channel_weights, color=style.BLUE, width=0.7)
         step = max(1, len(names) // 12) if crowded else 1
         at = range(0, len(names), step)
         axis.set_xticks(list(at), [names[k] for k in at] if last else [""] * len(at))
@@ -108,35 +89,37 @@ def plot_components(
             length=0,
             labelrotation=60 if max(map(len, names)) > 3 or len(names) > 9 else 0,
         )
-        axis.set_ylabel(f"component {r}")
-        hertz = spectrogram.frequencies_[rows]
-        axes[row, 1].plot(hertz, frequencies[rows, r], color=style.VERMILION, label="magnitude")
-        if signed.any():
-            axes[row, 1].plot(
-                hertz, frequencies[signed, r], color=style.PINK, ls=style.LINES[1], label="polarity"
-            )
+        axis.set_ylabel(f"component {component.index}")
+        hertz, signed = component.frequencies, component.polarity_profile
+        axes[row, 1].plot(
+            hertz, component.frequency_profile, color=style.VERMILION, label="magnitude"
+        )
+        if signed is not None:
+            axes[row, 1].plot(hertz, signed, color=style.PINK, ls=style.LINES[1], label="polarity")
             if row == 0:
                 axes[row, 1].legend(loc="best", handlelength=2.2, borderaxespad=0.2)
-        dots = "o-" if len(times) < 30 else "-"
-        axes[row, 2].plot(moments, times[:, r], dots, color=style.GREEN, ms=3)
+        dots = "o-" if len(component.times) < 30 else "-"
+        axes[row, 2].plot(component.times, component.time_profile, dots, color=style.GREEN, ms=3)
         for axis in axes[row, :3]:
             axis.axhline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.locator_params(axis="y", nbins=4)
-        if means is not None:
+        if component.class_means is not None:
             axis = axes[row, 3]
-            axis.barh(range(len(means)), means[:, r], color=style.GREY, height=0.7)
-            axis.set_yticks(range(len(means)), [figure_text(n, 16) for n in labels])
+            at = range(len(component.class_means))
+            axis.barh(at, component.class_means, color=style.GREY, height=0.7)
+            axis.set_yticks(at, [figure_text(n, 16) for n in component.classes])
             axis.grid(axis="y", visible=False)
             axis.grid(axis="x", visible=True)
             axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.invert_yaxis()
-    titles = ["channels", "frequencies", "moments" if by_strength else "time", "mean by class"]
+    third = "moments" if first.by_strength else "time"
+    titles = ["channels", "frequencies", third, "mean by class"]
     for axis, title in zip(axes[0], titles, strict=False):
         axis.set_title(title)
     axes[-1, 0].set_xlabel("channel (weight of unit norm)")
-    axes[-1, 1].set_xlabel(f"frequency ({frequency_unit})")
-    axes[-1, 2].set_xlabel(course_label(by_strength, time_unit))
-    if means is not None:
+    axes[-1, 1].set_xlabel(f"frequency ({first.frequency_unit})")
+    axes[-1, 2].set_xlabel(course_label(first.by_strength, first.time_unit))
+    if labelled:
         axes[-1, 3].set_xlabel("standard deviations")
     return figure
 

@@ -14,7 +14,7 @@ from string import Template
 
 from tensorcontrast.report import scatter
 from tensorcontrast.report.charts import component_charts
-from tensorcontrast.report.components import Component
+from tensorcontrast.report.components import Component, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.style import InlineSvg
 from tensorcontrast.report.tables import ScoreTable
@@ -72,10 +72,10 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
         parts.append("<h3>What each feature is</h3>")
         first = view.components[0]
         course = "the moments of a window, weakest to strongest" if first.by_strength else "time"
-        best = "heaviest" if first.class_means is None else "ones that tell the classes apart best"
         parts.append(
             '<p class="lead">Every feature is one component: weights of channels × a profile over '
-            f"frequencies × a course over {course}. The {best} come first.</p>"
+            f"frequencies × a course over {course}. They are ordered "
+            f"{html_text(order_label(view.components))}.</p>"
         )
         parts.append("".join(map(_component, view.components[:SHOWN])))
         rest = view.components[SHOWN:]

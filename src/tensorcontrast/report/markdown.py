@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorcontrast.report.components import Component
+from tensorcontrast.report.components import Component, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.text import markdown_code, markdown_text
 
@@ -48,6 +48,7 @@ def _view(view: ModelView, figures: str | None) -> list[str]:
     out = [f"## {markdown_text(view.title)}", _facts(view.facts)]
     if view.components:
         out.append("### What each feature is")
+        out.append(f"Ordered {order_label(view.components)}.")
         out.append(_components(view.components))
     return out + _images(view.figures, figures)
 
