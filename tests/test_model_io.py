@@ -7,6 +7,7 @@ import os
 import pickle
 import pickletools
 import struct
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -15,7 +16,17 @@ import pytest
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.exceptions import NotFittedError
 
-from tensorcontrast import ATD, CPD, PLC, TensorContrastError, augment, load_model, model_io
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    TensorContrastError,
+    augment,
+    container,
+    load_model,
+    model_io,
+)
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import (
@@ -294,10 +305,10 @@ def test_an_unknown_class_or_parameter_is_newer(raw, tmp_path):
 
 def test_an_unknown_augmentation_or_kind_of_value_is_a_file_error(raw, tmp_path):
     def unknown_augmentation(header):
-        header["model"]["params"]["callback"] = {"augment": {"type": "Warp", "by": 3}}
+        header["model"]["params"]["compress"] = {"augment": {"type": "Warp", "by": 3}}
 
     def unknown_kind(header):
-        header["model"]["params"]["callback"] = {"module": "os.system"}
+        header["model"]["params"]["compress"] = {"module": "os.system"}
 
     for change in (unknown_augmentation, unknown_kind):
         with pytest.raises(FileError, match=r"read\.tcm"):
@@ -418,6 +429,117 @@ def test_a_forged_length_of_the_header(raw, tmp_path, length):
 def test_a_forged_size_of_the_file(raw, tmp_path, total):
     with pytest.raises((DamagedFileError, TruncatedFileError), match="bytes"):
         read(tmp_path, forge(raw, lambda header: None, total=total))
+
+
+def test_a_forged_file_cannot_choose_where_fit_writes(raw, tmp_path):
+    victim = tmp_path / "victim.txt"
+    victim.write_text("keep")
+    machine = {"checkpoint": str(victim), "verbose": True, "callback": {"dict": {}}}
+
+    def add(header):
+        header["model"]["params"].update(machine, every=1)
+
+    loaded = read(tmp_path, forge(raw, add))
+    assert (loaded.checkpoint, loaded.verbose, loaded.callback) == (None, False, None)
+    loaded.fit(make_cp_tensor(8, (2, 3), 1, random_state=0)[0])
+    assert victim.read_text() == "keep"
+
+
+def test_nor_can_an_estimator_within_an_estimator(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 2, 32)).astype(np.float32)
+    victim = tmp_path / "victim.txt"
+    victim.write_text("keep")
+    model = ContrastiveFeatures(
+        fs=8.0, n_jobs=2, decompose=CPD(2, random_state=0, max_iter=3, tol=1.0), random_state=0
+    )
+    model.fit(X).save(tmp_path / "m.tcm")
+    data = (tmp_path / "m.tcm").read_bytes()
+    assert "n_jobs" not in header_of(data)["model"]["params"]
+
+    def add(header):
+        state = header["model"]
+        state["params"]["n_jobs"] = 10**9
+        for part in ("params", "learned"):
+            for name in ("decompose", "tensorize", "decompose_", "tensorize_"):
+                inner = state[part].get(name)
+                if inner is not None:
+                    own = inner["estimator"]["params"]
+                    own |= {"checkpoint": str(victim)} if "rank" in own else {"n_jobs": 10**9}
+
+    loaded = read(tmp_path, forge(data, add))
+    for inner in (loaded.decompose, loaded.decompose_):
+        assert inner.checkpoint is None
+    assert loaded.n_jobs is None and loaded.tensorize_.n_jobs is None
+    loaded.fit(X)
+    assert victim.read_text() == "keep"
+
+
+def test_saving_leaves_out_what_acts_on_this_machine(X, tmp_path):
+    model = CPD(rank=2, random_state=0, tol=1e-2, checkpoint=tmp_path / "fit.tcc", every=1)
+    model.fit(X).set_params(verbose=True).save(tmp_path / "m.tcm")
+    data = (tmp_path / "m.tcm").read_bytes()
+    assert not set(header_of(data)["model"]["params"]) & model_io.MACHINE_PARAMETERS
+    assert b"fit.tcc" not in data
+
+
+def test_every_parameter_that_could_name_a_file_is_one_that_files_do_not_set():
+    """A new parameter that takes any text or a path must be left out of files, or listed here."""
+    described = {"device", "window", "channels"}
+    for name, cls in model_io._classes().items():
+        for parameter, kinds in cls._parameter_constraints.items():
+            free = kinds == "no_validation" or any(k in (str, os.PathLike, callable) for k in kinds)
+            if free and parameter not in {"augment", "clusterer", "tensorize", "decompose"}:
+                assert parameter in model_io.MACHINE_PARAMETERS | described, f"{name}.{parameter}"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["center_", "factors_.1", "ridge_", "weights_", "feature_gram_"])
+def test_a_learned_array_that_is_not_finite_is_named(raw, tmp_path, name, value):
+    header = header_of(raw)
+    (entry,) = [e for e in header["arrays"] if e["name"] == name]
+    data = bytearray(raw)
+    start = -(-(PREFIX.size + PREFIX.unpack_from(raw)[4]) // 64) * 64 + entry["offset"]
+    packed = np.array(value, dtype=entry["dtype"]).tobytes()
+    data[start : start + len(packed)] = packed
+    with pytest.raises(DamagedFileError, match=rf"read\.tcm.*{name.split('.')[0]}.*NaN"):
+        read(tmp_path, forge(bytes(data), lambda header: None))
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(X, tmp_path):
+    model = CPD(rank=2, random_state=0, tol=1e-2).fit(X)
+    model.center_[0, 0, 0] = np.nan
+    with pytest.raises(TensorContrastError, match="center_"):
+        model.save(tmp_path / "m.tcm")
+    model.center_[0, 0, 0] = 0.0
+    model.extra_ = [[] for _ in range(container.MAX_OBJECTS)]
+    with pytest.raises(TensorContrastError, match=r"m\.tcm.*entries"):
+        model.save(tmp_path / "m.tcm")
+    assert not list(tmp_path.iterdir())
+
+
+MANY = 200_000
+EMPTY = {"name": "a", "dtype": "<f8", "shape": [0], "offset": 0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h.update(arrays=[EMPTY] * MANY),
+        lambda h: h["model"]["learned"].update({f"a{k}_": 0 for k in range(MANY)}),
+        lambda h: h["model"]["params"].update({f"a{k}": 0 for k in range(MANY)}),
+        lambda h: h["model"]["learned"].update(x_={"list": [{"list": []}] * MANY}),
+        lambda h: h["arrays"][0].update(shape=[2**62] * 200_000),
+        lambda h: h["model"]["params"].update(compress={"x" * MANY: 1}),
+        lambda h: h["model"].update({"class": "y" * MANY}),
+    ],
+)
+def test_many_forged_entries_are_refused_at_once_and_in_few_words(raw, tmp_path, change):
+    data = forge(raw, lambda header: change(header) and None)
+    begin = time.process_time()
+    with pytest.raises(FileError, match=r"read\.tcm") as info:
+        read(tmp_path, data)
+    assert time.process_time() - begin < 2.0
+    assert len(str(info.value)) < 1000
 
 
 # ---------------------------------------------------------------------------- paths

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -230,12 +230,3 @@ def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> l
     if missing or not rows:
         raise InvalidInputError(f"no {what} {listed(missing)}; there are {listed(names)}")
     return rows
-
-
-def listed(items: Any, most: int = 12) -> str:
-    """Short list for a message."""
-    items = items if hasattr(items, "__len__") else list(items)
-    texts = [repr(item) for item in islice(items, most)]
-    texts = [text if len(text) <= 80 else f"{text[:80]}…" for text in texts]
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return (", ".join(texts) + more) or "(none)"

@@ -10,7 +10,8 @@ Layout, little-endian::
     32 SHA-256 of all before
 
 Reading executes no code from the file: arrays have a fixed set of dtypes, and every size is checked
-against the file before memory is taken for it.
+against the file before memory is taken for it. The size of the header and the number of objects in
+it are limited before it is parsed, and nothing beyond these limits is written.
 """
 
 from __future__ import annotations
@@ -37,12 +38,17 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 from tensorcontrast.files import atomic_write
+from tensorcontrast.names import listed
 
 Array = NDArray[Any]
 
 _PREFIX = struct.Struct("<8sIIQQ")
 _DIGEST = hashlib.sha256().digest_size
 _ALIGN = 64
+#: Most bytes of a header and most JSON objects in it; the models of the library have some hundred.
+MAX_HEADER_BYTES, MAX_OBJECTS = 16 << 20, 100_000
+#: Most axes of an array, as in NumPy 1.
+MAX_AXES = 32
 _DTYPES = {"<f4", "<f8", "<i8", "<i4", "|b1", "|i1", "|u1"}
 
 
@@ -75,6 +81,9 @@ def write(path: Path, kind: Kind, header: Mapping[str, Any], arrays: Mapping[str
         table.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "offset": at})
         at += -(-array.nbytes // _ALIGN) * _ALIGN
     text = json.dumps({**header, "arrays": table}, allow_nan=False).encode()
+    over = _over_limit(text)
+    if over:
+        raise InvalidInputError(f"{path}: the {kind.name} is not written: {over}")
     start = -(-(_PREFIX.size + len(text)) // _ALIGN) * _ALIGN
     total = start + at + _DIGEST
     body = bytearray(start + at)
@@ -112,7 +121,8 @@ def read(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
 def not_described(path: Path, kind: Kind, error: Exception) -> DamagedFileError:
     """Return the error of a whole file whose header makes no sense."""
     return DamagedFileError(
-        f"{path} has a right checksum but its header does not describe a {kind.name}: {error!r}"
+        f"{path} has a right checksum but its header does not describe a {kind.name}: "
+        f"{listed([error])}"
     )
 
 
@@ -160,13 +170,27 @@ def _header(path: Path, raw: bytes, kind: Kind) -> tuple[dict[str, Any], int]:
     start = -(-(_PREFIX.size + length) // _ALIGN) * _ALIGN
     if start > total - _DIGEST:
         raise DamagedFileError(f"{path} says its header has {length} bytes, more than the file")
+    text = raw[_PREFIX.size : _PREFIX.size + length]
+    over = _over_limit(text)
+    if over:
+        raise DamagedFileError(f"{path} is not read: {over}")
     try:
-        header = json.loads(raw[_PREFIX.size : _PREFIX.size + length])
+        header = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DamagedFileError(f"{path} has a header that is not JSON: {error}") from error
     if not isinstance(header, dict) or not kind.keys | {"arrays"} <= set(header):
         raise DamagedFileError(f"{path} has a header without {' or '.join(kind.keys)} or arrays")
     return header, start
+
+
+def _over_limit(header: bytes) -> str | None:
+    """Say which limit a header exceeds, before it is parsed."""
+    if len(header) > MAX_HEADER_BYTES:
+        return f"its header has {len(header)} bytes; at most {MAX_HEADER_BYTES} are read"
+    count = header.count(b"{")
+    if count > MAX_OBJECTS:
+        return f"its header has {count} entries; at most {MAX_OBJECTS} are read"
+    return None
 
 
 def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Array]:
@@ -176,12 +200,17 @@ def _arrays(table: list[dict[str, Any]], raw: bytes, start: int) -> dict[str, Ar
     taken = 0
     for entry in table:
         shape, offset = tuple(entry["shape"]), start + entry["offset"]
-        if entry["dtype"] not in _DTYPES or any(type(d) is not int or d < 0 for d in shape):
-            raise DamagedFileError(f"array {entry['name']!r} has dtype or shape out of range")
+        name = listed([entry["name"]])
+        if (
+            entry["dtype"] not in _DTYPES
+            or len(shape) > MAX_AXES
+            or any(type(d) is not int or not 0 <= d < 2**63 for d in shape)
+        ):
+            raise DamagedFileError(f"array {name} has dtype or shape out of range")
         dtype = np.dtype(entry["dtype"])
         count = math.prod(shape)
         if type(entry["offset"]) is not int or not start <= offset <= end - count * dtype.itemsize:
-            raise DamagedFileError(f"array {entry['name']!r} lies outside the file")
+            raise DamagedFileError(f"array {name} lies outside the file")
         taken += count * dtype.itemsize
         if taken > len(raw):  # the same bytes a thousand times would take a thousand times as much
             raise DamagedFileError("the arrays together are larger than the file")

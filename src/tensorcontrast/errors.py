@@ -1,8 +1,23 @@
-"""Errors and warnings of the project: each says what was wrong, where, and the way out."""
+"""Errors and warnings of the project: each says what was wrong, where, and the way out.
+
+Messages name files, channels and classes of unknown origin. Control characters and direction
+overrides in them are written out, so that a message shows what it says wherever it is printed.
+"""
+
+from typing import Any
+
+from tensorcontrast.names import visible
+
+
+def _shown(values: tuple[Any, ...]) -> list[Any]:
+    return [visible(value, keep="\n") if isinstance(value, str) else value for value in values]
 
 
 class TensorContrastError(Exception):
     """Base of every error that the project raises for bad input or files."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*_shown(args))
 
 
 class InvalidInputError(TensorContrastError, ValueError):
@@ -47,3 +62,6 @@ class DataNotFoundError(TensorContrastError, FileNotFoundError):
 
 class TensorContrastWarning(UserWarning):
     """Something was changed or left out for the caller, who should know."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*_shown(args))

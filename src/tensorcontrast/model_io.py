@@ -2,6 +2,16 @@
 
 Loading executes no code from the file: classes are looked up in a fixed table; the rest is
 :mod:`tensorcontrast.container`.
+
+Which parameters a file may set:
+
+- Numbers, truth values, arrays, options and texts that describe the model: all, checked as ``fit``
+  checks them.
+- Augmentations and estimators of the library: all, from a fixed table, with the same rule inside.
+- Code (``callback``, a foreign ``clusterer`` or ``augment``): none. It is not written, and a
+  warning names it.
+- What acts on the machine, :data:`MACHINE_PARAMETERS`: none. It is neither written nor read. A
+  file cannot choose where the next ``fit`` writes, how many threads it starts or what it prints.
 """
 
 from __future__ import annotations
@@ -24,17 +34,25 @@ from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
+    InvalidInputError,
     MissingDependencyError,
     NewerFileError,
     TensorContrastError,
     TensorContrastWarning,
 )
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.names import listed
 from tensorcontrast.spectrogram import SpectrogramTensor
 
 Array = NDArray[Any]
 
 KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
+#: Parameters that act on the machine, not on the model; a loaded model has their defaults.
+MACHINE_PARAMETERS = frozenset({"callback", "checkpoint", "n_jobs", "verbose"})
+#: Most parameters, and most learned attributes, of one estimator in a file.
+MAX_ATTRIBUTES = 1_000
+#: Learned attributes in which NaN says that a sweep had no such term.
+_MAY_BE_NAN = {"history_"}
 #: Learned attributes that are as long as the training data and follow from it by ``transform``.
 _LEFT_OUT = {"features_", "view_features_"}
 #: Learned attributes that do not end in an underscore.
@@ -95,12 +113,17 @@ class _Packer:
             if (name in _PRIVATE or (name.endswith("_") and not name.startswith("_")))
             and name not in _LEFT_OUT
         }
+        for name, value in learned.items():
+            _check_finite(name, value)
+        params = model.get_params(deep=False)
+        if params.get("callback") is not None:
+            self.dropped.append(f"{prefix}callback")
         return {
             "class": type(model).__name__,
             "params": {
-                # A loaded model must not write checkpoints where another one was fitted.
-                k: self.pack(None if k == "checkpoint" else v, prefix + k)
-                for k, v in model.get_params(deep=False).items()
+                k: self.pack(v, prefix + k)
+                for k, v in params.items()
+                if k not in MACHINE_PARAMETERS
             },
             "learned": {k: self.pack(v, prefix + k) for k, v in learned.items()},
         }
@@ -145,28 +168,54 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     cls = _classes().get(state["class"])
     if cls is None:
         raise NewerFileError(
-            f"the file holds a {state['class']!r}, which this version does not know; "
+            f"the file holds a {listed([state['class']])}, which this version does not know; "
             "update tensorcontrast"
         )
-    params = {k: _unpack(v, arrays) for k, v in state["params"].items()}
-    unknown = set(params) - set(cls._get_param_names())  # type: ignore[attr-defined]
+    for part in ("params", "learned"):
+        if len(state[part]) > MAX_ATTRIBUTES:
+            raise DamagedFileError(
+                f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
+                f"{MAX_ATTRIBUTES} are read"
+            )
+    unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise NewerFileError(
-            f"the file's {state['class']} has parameters {sorted(unknown)}, which this version "
-            "does not know; update tensorcontrast"
+            f"the file's {state['class']} has parameters {listed(sorted(unknown))}, which this "
+            "version does not know; update tensorcontrast"
         )
+    params = {
+        k: _unpack(v, arrays) for k, v in state["params"].items() if k not in MACHINE_PARAMETERS
+    }
     model = cls(**params)
     _check_params(model, params)
     for name, value in state["learned"].items():
         if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
-            raise DamagedFileError(f"{name!r} is not the name of a learned attribute")
-        setattr(model, name, _unpack(value, arrays))
+            raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
+        learned = _unpack(value, arrays)
+        _check_finite(name, learned)
+        setattr(model, name, learned)
     center = getattr(model, "center_", None)
     if center is not None and np.asarray(center).dtype.kind != "f":
         raise DamagedFileError("the mean is not of floating-point numbers")
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model
+
+
+def _check_finite(name: str, value: Any) -> None:
+    """Raise where a learned array, on its own or in a list, tuple or dict, is not finite."""
+    if name in _MAY_BE_NAN:
+        return
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        bad = int(value.size - np.isfinite(value).sum())
+        if bad:
+            raise InvalidInputError(
+                f"the learned {name} holds NaN or infinity in {bad} of {value.size} places, so "
+                "that features would be NaN; fit again"
+            )
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_finite(name, item)
 
 
 def _check_params(model: Any, params: dict[str, Any]) -> None:
@@ -186,14 +235,15 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to ``path``, in one piece or not at all.
 
     Parameters that are code (``callback``, a clusterer, a function that augments) cannot be
-    written; a warning names them, and the loaded model has None in their place. ``features_`` and
-    ``view_features_`` are left out: ``transform`` gives them back.
+    written; a warning names them, and the loaded model has None in their place. ``checkpoint``,
+    ``n_jobs`` and ``verbose`` concern this machine and are left out; the loaded model has their
+    defaults. ``features_`` and ``view_features_`` are left out: ``transform`` gives them back.
     """
     packer = _Packer()
     state = packer.estimator(model)
     if packer.dropped:
         warnings.warn(
-            f"{Path(path).name}: {', '.join(packer.dropped)} cannot be written to a model file "
+            f"{Path(path).name}: {listed(packer.dropped)} cannot be written to a model file "
             "and will be None in the loaded model; transform does not need them",
             TensorContrastWarning,
             stacklevel=3,

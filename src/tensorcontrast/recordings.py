@@ -19,10 +19,10 @@ from tensorcontrast._recording_checks import (
     as_signals,
     check_finite,
     check_unicode,
-    listed,
     positions,
 )
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 __all__ = ["Quality", "Recordings"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, listed, repeated
+from tensorcontrast._recording_checks import as_sampling_rate, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -18,6 +18,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
+from tensorcontrast.names import listed
 from tensorcontrast.readers._files import existing, file_errors, optional
 from tensorcontrast.recordings import Recordings
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, as_text, listed
+from tensorcontrast._recording_checks import as_sampling_rate, as_text
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -19,6 +19,7 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TruncatedFileError,
 )
+from tensorcontrast.names import listed
 from tensorcontrast.readers._files import (
     MOST_CHANNELS,
     check_expansion,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import listed
 from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError, TruncatedFileError
+from tensorcontrast.names import listed
 from tensorcontrast.readers._files import existing, file_errors
 from tensorcontrast.recordings import Recordings
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, listed, repeated
+from tensorcontrast._recording_checks import as_sampling_rate, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -21,6 +21,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
+from tensorcontrast.names import listed
 from tensorcontrast.readers._files import (
     MOST_CHANNELS,
     check_expansion,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import json
 import re
-import unicodedata
 from typing import Any
+
+from tensorcontrast.names import visible
 
 __all__ = [
     "figure_text",
@@ -22,10 +23,6 @@ __all__ = [
     "shortened",
 ]
 
-#: Control, format (bidirectional overrides, invisible characters), surrogates, separators.
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-#: Joiners that Persian, Indic scripts and emoji need.
-_JOINERS = "\u200c\u200d"
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~&$^])")
 
 
@@ -49,18 +46,10 @@ def plain(text: object, limit: int | None = None) -> str:
     >>> plain("a very long name of a channel", limit=10)
     'a very lo…'
     """
-    out = "".join(_visible(c) for c in ("" if text is None else str(text)))
+    out = visible("" if text is None else str(text))
     if limit is not None and len(out) > limit:
         out = out[: max(limit - 1, 0)] + "…"
     return out
-
-
-def _visible(character: str) -> str:
-    if character in _JOINERS or unicodedata.category(character) not in _HIDDEN:
-        return character
-    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-    code = ord(character)
-    return short.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
 def shortened(text: object, limit: int) -> str:
