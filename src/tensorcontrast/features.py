@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _beside, _shapes, _steady, _unit_length, checks, threads
+from tensorcontrast import _beside, _learned, _shapes, _steady, _unit_length, checks, threads
 from tensorcontrast import augment as augmentations
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC, kernels
@@ -106,6 +106,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     (4,)
     """
 
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_maker",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "channels": ["array-like", None],
@@ -157,8 +159,28 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ``Recordings`` are never used unless they are passed as ``y``. ``resume`` goes on from a
         checkpoint of the decomposition, where that has a ``checkpoint``; it needs a
         ``random_state`` that gives the same view again.
+
+        Ctrl-C leaves a usable estimator whose ``decompose_.interrupted_`` is true, once the
+        decomposition has done an iteration; before, the estimator stays as it was. The message
+        of the KeyboardInterrupt says which, and what a checkpoint holds.
         """
         checks.check_parameters(self)
+        name = type(self).__name__
+        try:
+            with _learned.learning(self) as model:
+                interrupted = model._learn(X, y, sequence, resume)
+        except KeyboardInterrupt as error:
+            told = str(error) or (
+                "fit was interrupted while the signals were prepared; nothing was learned, the "
+                "estimator is as it was before fit"
+            )
+            raise KeyboardInterrupt(f"{name}: {told}") from None
+        if interrupted:
+            raise KeyboardInterrupt(f"{name}: {interrupted}")
+        return self
+
+    def _learn(self, X: Any, y: Any, sequence: Any, resume: Any) -> str:
+        """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
         signals, fs, channels = self._signals(X)
         checks.check_y_length(y, len(signals))
         rng = checks.generator(self.random_state)
@@ -212,10 +234,15 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
                 )
             X = tensors.array() if keep else tensors
-            if isinstance(decompose, CPD):
-                decompose.fit(X, y, **extra)  # no contrast: nothing to compare a view with
-            else:
-                decompose.fit(X, y, view=view if self.fresh_views else view(rng), **extra)
+            if not isinstance(decompose, CPD):  # no contrast: nothing to compare a view with
+                extra["view"] = view if self.fresh_views else view(rng)
+            interrupted = ""
+            try:
+                decompose.fit(X, y, **extra)
+            except KeyboardInterrupt as error:
+                if not getattr(decompose, "interrupted_", False):
+                    raise
+                interrupted = str(error) or "interrupted; it can be used"
         self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
         self.shapes_, self._maker = state, maker
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
@@ -226,7 +253,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             W = decompose.features_ if isinstance(decompose, CPEstimator) else None
             W = checks.plain_output(decompose, X) if W is None else W
             self.feature_mean_, self.feature_deviation_ = _unit_length.moments(W)
-        return self
+        return interrupted
 
     def _with_shapes(self, tensorize: Any, decompose: Any, signals: Any) -> tuple[Any, Any]:
         """Return what makes tensors of signals, with shapes where asked for, and their state."""

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _course, _polarity
+from tensorcontrast import _course, _learned, _polarity
 from tensorcontrast._overlap_add import (
     check_tensors,
     make_window,
@@ -146,6 +146,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     (18, 33, 33)
     """
 
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_frames",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "n_fft": [Interval(Integral, 2, None, closed="left"), None],
@@ -231,6 +233,12 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             Itself.
         """
         self._check_params()
+        with _learned.learning(self) as model:
+            model._learn(X)
+        return self
+
+    def _learn(self, X: Any) -> None:
+        """Fit this estimator, which has learned nothing yet."""
         X = as_signals(X)
         if len(X) == 0:
             raise InvalidInputError("X holds no sample; fit needs at least one")
@@ -259,7 +267,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         starts = hop * np.arange(self._frames.in_time(X.shape[1], n_times)[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
         self.covered_ = self._weights()[1]
-        return self
 
     def _levels(self, X: np.ndarray) -> int | None:
         """Return the number of levels for the fitted signals, None for frames in time."""

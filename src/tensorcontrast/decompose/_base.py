@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
@@ -15,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks, threads
+from tensorcontrast import _learned, checks, threads
 from tensorcontrast.decompose import (
     als,
     apply,
@@ -77,6 +76,8 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "callback": [callable, None],
         "verbose": ["verbose"],
     }
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_bases", "_labels", "_opposed", "_stream")
     #: Iterations without contrast before the contrast begins.
     warm_up: int = 0
     #: Whether the method is about two views.
@@ -140,40 +141,63 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Notes
         -----
         Ctrl-C ends the fit after the running iteration is dropped: the estimator is usable,
-        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller. With
-        ``checkpoint`` the last whole iteration is written first.
+        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller. Before the
+        first iteration is done nothing is learned: the estimator stays as it was. With
+        ``checkpoint`` the last whole iteration is written first. The message of the
+        KeyboardInterrupt says what was kept.
         """
         checks.check_parameters(self)
+        name = type(self).__name__
         recorder = checkpoint.Recorder.of(self, resume)
-        with self._all_or_nothing(), recorder.recording():
-            data = inputs.samples(self, X, reset=True, min_samples=2)
-            rng = checks.generator(self.random_state)
-            recorder.seed(rng)
-            with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
-                ready = self._prepare(data)
-                n = ready.n_samples
-                known = self._labels_used(y, n)
-                self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
-                views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
-            recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
-            with threads.for_work(n * ready.size * self.rank_):
-                with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
-                    fit = self._solve(views, known, rng)
-                if fit.interrupted:
-                    recorder.write()
-                drawn = views() if callable(views) else views
-                settled = self._settle(fit, drawn)
-                self._finish(fit, drawn)
-                noise.keep(self, settled, drawn)
-            self._stream: als.Statistics | None = None
-            self.n_samples_seen_, self.n_batches_seen_ = n, 1
+        try:
+            with _learned.learning(self) as model, recorder.recording():
+                fit, clipped = model._learn(X, y, view, recorder)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted before its first iteration was done; nothing was "
+                f"learned, the estimator is as it was before fit{recorder.kept}"
+            ) from None
         if clipped:
             checks.warn(clipped)
-        degeneracy.warn_if_degenerate(type(self).__name__, self.degeneracy_, *self._opposed)
+        degeneracy.warn_if_degenerate(name, self.degeneracy_, *self._opposed)
         if fit.interrupted:
-            raise KeyboardInterrupt(f"{type(self).__name__}.fit was interrupted; it can be used")
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted after {self.n_iter_} iterations; the estimator has "
+                f"their result and can be used{recorder.kept}"
+            )
         fit.monitor.warn_if_unfinished()
         return self
+
+    def _learn(
+        self, X: ArrayLike, y: ArrayLike | None, view: ViewLike, recorder: checkpoint.Recorder
+    ) -> tuple[Fit, str]:
+        """Fit this estimator, which has learned nothing yet; return a warning about the rank."""
+        data = inputs.samples(self, X, reset=True, min_samples=2)
+        rng = checks.generator(self.random_state)
+        recorder.seed(rng)
+        with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
+            ready = self._prepare(data)
+            n = ready.n_samples
+            known = self._labels_used(y, n)
+            self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
+            views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
+        recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
+        with threads.for_work(n * ready.size * self.rank_):
+            with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
+                fit = self._solve(views, known, rng)
+            if fit.interrupted:
+                recorder.write()
+            drawn = views() if callable(views) else views
+            settled = None
+            try:
+                settled = self._settle(fit, drawn)
+            except KeyboardInterrupt:  # the factors stand: features are those of E12
+                fit.interrupted = True
+            self._finish(fit, drawn)
+            noise.keep(self, settled, drawn)
+        self._stream: als.Statistics | None = None
+        self.n_samples_seen_, self.n_batches_seen_ = n, 1
+        return fit, clipped
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
@@ -185,17 +209,6 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return what tells the data of a fit from other data, for checkpoints."""
         beside = [ready.beside] if ready.beside else []
         return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *beside]
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was where fitting fails: never new means with old factors."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _solve(
         self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
@@ -214,53 +227,58 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
         """
         checks.check_parameters(self)
-        begun = hasattr(self, "factors_")
-        clipped = ""
-        with self._all_or_nothing():
-            noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
-            X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
-            data = source.with_nan(source.ArraySource(X), self.missing == "mask")
-            known = self._labels_used(y, len(X))
-            rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
-            if begun:
-                self.center_, self.scale_, held = stream.followed(self, X)
-                self.sample_weight_ = None if held is None else held**2
-                ready = replace(self._ready(len(X)), held=held)
-            else:
-                ready = self._prepare(data, whole=True)
-                self.n_samples_seen_ = self.n_batches_seen_ = 0
-                self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
-            self._bases = None
-            drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
-            views = drawn() if callable(drawn) else drawn
-            contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
-            past: als.Statistics | None = None
-            memory = als.Memory()
-            if begun:
-                factors = [U.copy() for U in self.factors_]
-                past = stream.past_sums(self, factors)
-                memory.centers = self.centers_
-            else:
-                factors = Runs.of(self).start(views.dtype, rng)
-            batch = stream.Batch(
-                views, factors, contrast, memory, past, self.alpha, self.forgetting, rng
-            )
-            with threads.for_work(X.size * self.rank_):
-                factors, sums, terms = self._stream_step(batch)
-                monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
-                if begun:
-                    monitor.history = {k: list(v) for k, v in self.history_.items()}
-                monitor.record(terms)
-                fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
-                form = self._finish(fit, views)
-                noise.follow(self, views)
-            self._stream = sums.regauged(form.gain, form.order)
-            self.feature_gram_ = self._stream.WtW
-            self.n_samples_seen_ += len(X)
-            self.n_batches_seen_ += 1
+        with _learned.learning(self, continued=True) as model:
+            clipped = model._learn_batch(X, y, view)
         if clipped:
             checks.warn(clipped)
         return self
+
+    def _learn_batch(self, X: ArrayLike, y: ArrayLike | None, view: ViewLike) -> str:
+        """Learn from one more batch; return a warning about the rank."""
+        begun = hasattr(self, "factors_")
+        clipped = ""
+        noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
+        X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
+        data = source.with_nan(source.ArraySource(X), self.missing == "mask")
+        known = self._labels_used(y, len(X))
+        rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
+        if begun:
+            self.center_, self.scale_, held = stream.followed(self, X)
+            self.sample_weight_ = None if held is None else held**2
+            ready = replace(self._ready(len(X)), held=held)
+        else:
+            ready = self._prepare(data, whole=True)
+            self.n_samples_seen_ = self.n_batches_seen_ = 0
+            self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
+        self._bases, self.core_dims_ = None, ready.dims
+        drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
+        views = drawn() if callable(drawn) else drawn
+        contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
+        past: als.Statistics | None = None
+        memory = als.Memory()
+        if begun:
+            factors = [U.copy() for U in self.factors_]
+            past = stream.past_sums(self, factors)
+            memory.centers = self.centers_
+        else:
+            factors = Runs.of(self).start(views.dtype, rng)
+        batch = stream.Batch(
+            views, factors, contrast, memory, past, self.alpha, self.forgetting, rng
+        )
+        with threads.for_work(X.size * self.rank_):
+            factors, sums, terms = self._stream_step(batch)
+            monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
+            if begun:
+                monitor.history = {k: list(v) for k, v in self.history_.items()}
+            monitor.record(terms)
+            fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
+            form = self._finish(fit, views)
+            noise.follow(self, views)
+        self._stream = sums.regauged(form.gain, form.order)
+        self.feature_gram_ = self._stream.WtW
+        self.n_samples_seen_ += len(X)
+        self.n_batches_seen_ += 1
+        return clipped
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         """Learn from a batch of a stream."""

@@ -142,7 +142,7 @@ class Recorder:
         self._about: dict[str, Any] = {}
         self._runs: list[Keep] = []
         self._since = 0
-        self._failed = False
+        self._failed = self._written = False
 
     @classmethod
     def of(cls, model: Any, resume: str | os.PathLike[str] | bool | None) -> Recorder:
@@ -244,7 +244,17 @@ class Recorder:
                 checks.warn(f"no checkpoint: {error}; the fit goes on, the last one is kept")
             self._failed = True
         else:
-            self._failed = False
+            self._failed, self._written = False, True
+
+    @property
+    def kept(self) -> str:
+        """What an interrupted fit leaves in its checkpoint, for the end of a message."""
+        if self._written:
+            count = iterations([keep.state for keep in self._runs if keep.state])
+            return f"; {self.path} holds {count} iterations, and fit with resume= goes on from it"
+        if self._saved is not None:
+            return "; the checkpoint that it went on from is as it was"
+        return "" if self.path is None else f"; nothing was written to {self.path}"
 
     def _check_parameters(self, name: str) -> None:
         assert self._saved is not None
@@ -264,6 +274,11 @@ class Recorder:
                 f"{name} is a checkpoint of a fit with other parameters: {', '.join(other)}; "
                 "set them as they were, or fit without resume="
             )
+
+
+def iterations(runs: list[dict[str, Any]]) -> int:
+    """Count the iterations up to the last of these runs, as ``n_iter_`` does."""
+    return len(runs[-1]["monitor"]["history"]["objective"]) if runs else 0
 
 
 def _elsewhere(value: Any) -> bool:

@@ -60,6 +60,9 @@ def descend(
             rng=rng,
             keep=keep,
         )
+    if interrupted and monitor.n_iter == len(plain.history["objective"]):  # no epoch was done
+        plain.interrupted = True
+        return plain
     if own.fixed is not None and X is not None:
         W = tied.encoded(X, factors, runs.alpha)
         memory.centers = centres(W, own.fixed[0], own.base.n_clusters)

@@ -84,7 +84,7 @@ def largest_inside(
             f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
             f"{epsilon:.0%} of the fit without contrast; beta_=0 is used",
         )
-    kept.learned = {"beta_": beta}
+    kept.learned = {**kept.learned, "beta_": beta}
     return kept
 
 

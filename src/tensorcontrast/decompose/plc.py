@@ -115,9 +115,11 @@ class PLC(CPEstimator):
     labels_ : (n,) int array
         Pseudo classes.
     beta_, gamma_ : float
-        Weights that were used, a sum over samples.
+        Weights that were used, a sum over samples; ``beta_`` is 0 where the fit was stopped before
+        the contrast began.
     n_clusters_ : tuple of int
-        For "tied": clusters of the graphs that took turns.
+        Clusters of the graph, or for "tied" of the graphs that took turns; empty where the fit was
+        stopped before the contrast began.
     label_gain_ : float or None
         For "tied", where ``fit`` was given 2,000 labels or more and ``beta`` is None: accuracy on
         labels left out that those in the graph have gained, of the half that gained less. Below
@@ -413,6 +415,8 @@ class PLC(CPEstimator):
         return not fit.taught
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
+        for name, value in plc_solve.learned(batch.contrast, ran=True).items():
+            setattr(self, name, value)
         if self.solver != "tied":
             return super()._stream_step(batch)
         tied_contrast = plc_solve.tied_contrast(self, batch.contrast, batch.views.n_samples)

@@ -49,13 +49,11 @@ def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: boo
 
 
 def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -> PLCContrast:
-    """Return the contrast with that weight, which the model then remembers."""
-    gamma = float(model.gamma) * (n_samples if model.units == "paper" else 1)
+    """Return the contrast with that weight."""
     classes = 0 if known is None else int(known.max()) + 1
     count = model._cluster_count(n_samples, classes)
     if model.solver == "tied":
         count = levels(model.n_clusters, n_samples)[0]
-    model.beta_, model.gamma_ = beta, gamma
     needs_clusters = model.clusterer is None and (known is None or (known < 0).any())
     if needs_clusters and n_samples < count:
         raise InvalidInputError(
@@ -64,7 +62,7 @@ def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -
         )
     return PLCContrast(
         beta=beta,
-        gamma=gamma,
+        gamma=float(model.gamma) * (n_samples if model.units == "paper" else 1),
         n_clusters=count,
         invariance=float(model.trans_inv),
         identity=model.laplacian == "literal",
@@ -74,6 +72,18 @@ def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -
         spread_labels=model.graph != "true",
         seed=seed,
     )
+
+
+def learned(base: als.Contrast, *, ran: bool) -> dict[str, Any]:
+    """Return what is learned of a contrast with one graph, or of one that never ran."""
+    assert isinstance(base, PLCContrast)
+    return {
+        "beta_": base.beta if ran else 0.0,
+        "gamma_": base.gamma,
+        "n_clusters_": (base.n_clusters,) if ran else (),
+        "label_gain_": None,
+        "neighbour_distance_": None,
+    }
 
 
 def tied_contrast(model: PLC, base: als.Contrast, n_samples: int) -> TiedContrast:
@@ -123,9 +133,29 @@ def descending(
     n, seed = first.n_samples, int(rng.integers(2**31))
     base = contrast(model, n, known, seed, streaming=False)
     runs = replace(Runs.of(model), batch_size=None)
-    plain = runs.best(first.alone(), als.no_contrast, rng)
-    if plain.interrupted or plain.monitor.stopped:
-        return plain
+    fit = plain = runs.best(first.alone(), als.no_contrast, rng)
+    if plain.goes_on:
+        try:
+            fit = _contrasted(model, plain, views, first, base, known, rng, seed, sequence, noise)
+        except KeyboardInterrupt:  # before the first epoch: the CPD is what there is
+            plain.interrupted = True
+    fit.learned = learned(base, ran=False) | fit.learned
+    return fit
+
+
+def _contrasted(
+    model: PLC,
+    plain: Fit,
+    views: AnyViews,
+    first: als.Views,
+    base: PLCContrast,
+    known: Known,
+    rng: np.random.Generator,
+    seed: int,
+    sequence: ArrayLike | None,
+    noise: Array | None,
+) -> Fit:
+    """Go on from the CPD ``plain`` with the contrast."""
     found = _origins(model, first, known, noise)
     if found is not None and found.apart:
         plain.origins = found
@@ -138,12 +168,13 @@ def descending(
         if parts is not None and fit.goes_on:
             fit = _if_worth_it(model, plain, views, known, rng, seed, fit, parts)
     elif model.beta != "auto":
-        fit = descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+        runs = replace(Runs.of(model), batch_size=None)
+        contrast = tied_contrast(model, base, first.n_samples)
+        fit = descent.descend(runs, plain, views, contrast, rng)
     else:
         fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
-    fit.learned.setdefault("label_gain_", None)
     fit.learned["neighbour_distance_"] = None if found is None else found.distance
-    if noise is not None:
+    if noise is not None and not fit.interrupted:
         fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
     return fit
 
@@ -152,10 +183,12 @@ def alternating(
     model: PLC, plain: Fit, views: AnyViews, known: Known, rng: np.random.Generator
 ) -> Fit:
     """Go on from a fit of Algorithm 1, which is the result but for ``beta="auto"`` (E11, E14)."""
-    if model.beta != "auto" or plain.interrupted:
-        return plain
-    seed = int(rng.integers(2**31))
-    return _of_betas(model, plain, views, known, rng, seed, largest_inside)
+    fit = plain
+    if model.beta == "auto" and not plain.interrupted:
+        seed = int(rng.integers(2**31))
+        fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
+    fit.learned = learned(fit.contrast, ran=True) | fit.learned
+    return fit
 
 
 def _origins(model: PLC, views: als.Views, known: Known, noise: Array | None) -> Origins | None:

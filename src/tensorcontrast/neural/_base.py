@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from os import PathLike
@@ -16,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks
+from tensorcontrast import _learned, checks
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
@@ -103,45 +102,26 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Notes
         -----
         Ctrl-C drops the running epoch: the estimator is usable, ``interrupted_`` is true, and the
-        KeyboardInterrupt goes on to the caller. A loss that is no longer a number ends the fit
+        KeyboardInterrupt goes on to the caller. In the first epoch nothing is learned: the
+        estimator stays as it was. A loss that is no longer a number ends the fit
         with the weights of the epoch before and a warning.
         """
         checks.check_parameters(self)
         name = type(self).__name__
         torch = _torch.require_torch(name)
         device = _torch.find_device(name, self.device)
-        with self._all_or_nothing():
-            X = checks.check_tensor(self, X, reset=True, min_samples=2)
-            checks.check_y_length(y, len(X))
-            rng = checks.generator(self.random_state)
-            self.dims_ = X.shape[1:]
-            with _torch.seeded(torch, int(rng.integers(2**62))):
-                work = self._prepare(torch, device, X, view, rng)
-                monitor = Monitor(
-                    name,
-                    max_iter=self.max_iter,
-                    tol=0.0,
-                    callback=self.callback,
-                    verbose=bool(self.verbose),
-                )
-                with monitor:
-                    outcome = training.train(
-                        work.epoch,
-                        work.module,
-                        monitor,
-                        tol=self.tol,
-                        patience=self.patience,
-                        terms={"n_parameters": float(work.n_parameters)},
-                        begun_below=work.begun_below,
-                    )
-                self._finish(torch, work.module)
-            self.n_parameters_ = work.n_parameters
-            self.history_, self.n_iter_ = outcome.history, monitor.n_iter
-            self.converged_, self.interrupted_ = outcome.converged, outcome.interrupted
-        if len(X) < self.batch_size:
+        try:
+            with _learned.learning(self) as model:
+                outcome, count = model._learn(torch, device, X, y, view)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted before its first epoch was done; nothing was learned, "
+                "the estimator is as it was before fit"
+            ) from None
+        if count < self.batch_size:
             warnings.warn(
-                f"{name}: batch_size={self.batch_size} but there are {len(X)} samples; all of them "
-                f"are one batch (pass batch_size={len(X)} or less to say so)",
+                f"{name}: batch_size={self.batch_size} but there are {count} samples; all of them "
+                f"are one batch (pass batch_size={count} or less to say so)",
                 TensorContrastWarning,
                 stacklevel=2,
             )
@@ -154,8 +134,44 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 stacklevel=2,
             )
         if outcome.interrupted:
-            raise KeyboardInterrupt(f"{name}.fit was interrupted; it can be used")
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted after {self.n_iter_} epochs; the estimator has their "
+                "result and can be used"
+            )
         return self
+
+    def _learn(
+        self, torch: Any, device: Any, X: ArrayLike, y: ArrayLike | None, view: ViewLike
+    ) -> tuple[training.Outcome, int]:
+        """Train this estimator, which has learned nothing yet; return the number of samples."""
+        X = checks.check_tensor(self, X, reset=True, min_samples=2)
+        checks.check_y_length(y, len(X))
+        rng = checks.generator(self.random_state)
+        self.dims_ = X.shape[1:]
+        with _torch.seeded(torch, int(rng.integers(2**62))):
+            work = self._prepare(torch, device, X, view, rng)
+            monitor = Monitor(
+                type(self).__name__,
+                max_iter=self.max_iter,
+                tol=0.0,
+                callback=self.callback,
+                verbose=bool(self.verbose),
+            )
+            with monitor:
+                outcome = training.train(
+                    work.epoch,
+                    work.module,
+                    monitor,
+                    tol=self.tol,
+                    patience=self.patience,
+                    terms={"n_parameters": float(work.n_parameters)},
+                    begun_below=work.begun_below,
+                )
+            self._finish(torch, work.module)
+        self.n_parameters_ = work.n_parameters
+        self.history_, self.n_iter_ = outcome.history, monitor.n_iter
+        self.converged_, self.interrupted_ = outcome.converged, outcome.interrupted
+        return outcome, len(X)
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
@@ -166,17 +182,6 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def transform(self, X: ArrayLike) -> Array:
         """Features (n, rank_) of new samples."""
         raise NotImplementedError
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was where fitting fails: never new means with old weights."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     # ---------------------------------------------------------------- files and scikit-learn
 
