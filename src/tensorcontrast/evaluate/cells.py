@@ -26,8 +26,9 @@ class Cell:
     """What one method reached on one data set with one seed and label budget.
 
     Accuracies are means over ``draws``, the accuracies of the single draws of labels (and, for the
-    official split, of subjects). Times are in seconds; numbers that a method does not have are
-    None. ``absent_classes`` is the most classes of test that a draw had no label of.
+    official split, of subjects). Times are in seconds, that of ``transform`` per 1,000 windows;
+    numbers that a method does not have are None. ``absent_classes`` is the most classes of test
+    that a draw had no label of.
     """
 
     dataset: str
@@ -44,6 +45,7 @@ class Cell:
     n_test: int = 0
     absent_classes: int = 0
     fit_seconds: float | None = None
+    transform_seconds: float | None = None
     epoch_seconds: float | None = None
     n_epochs: int | None = None
     n_parameters: int | None = None

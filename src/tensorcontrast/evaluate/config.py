@@ -37,7 +37,7 @@ __all__ = [
     "slug",
 ]
 
-SplitName = Literal["subject", "atd-har", "official"]
+SplitName = Literal["subject", "atd-har", "official", "train-test"]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Text = Annotated[str, Strict()]
 
@@ -133,6 +133,7 @@ class DatasetConfig(_Strict):
     format: Text | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     split: SplitName | None = None
+    fractions: tuple[float, float, float] | None = None
     clip: Annotated[float, Strict(), Field(gt=0)] | None = None
     limit: Count | None = None
     tensorize: Tensorize | None = None
@@ -154,6 +155,11 @@ class DatasetConfig(_Strict):
             suffix = {"atd-har": "-atd", "official": "-official"}.get(str(split), "")
             data["label"] = name + suffix
         return data
+
+    @field_validator("fractions")
+    @classmethod
+    def _shares(cls, shares: tuple[float, float, float] | None) -> Any:
+        return shares if shares is None else _checked_shares(shares)
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -252,6 +258,7 @@ class BenchConfig(_Strict):
     augment: Augment = "gentle"
     evidence: tuple[Literal["stages", "seeds"], ...] = ()
     allow_ungrouped: Annotated[bool, Strict()] = False
+    fit_budgets: Annotated[bool, Strict()] = False
     n_jobs: Annotated[int, Strict()] | None = None
 
     @field_validator("seeds", "budgets", "evidence")
@@ -280,9 +287,7 @@ class BenchConfig(_Strict):
     @field_validator("fractions")
     @classmethod
     def _shares(cls, shares: tuple[float, float, float]) -> tuple[float, float, float]:
-        if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
-            raise fault(f"the shares {list(shares)} must be positive and add up to 1")
-        return shares
+        return _checked_shares(shares)
 
     @field_validator("n_jobs")
     @classmethod
@@ -317,12 +322,48 @@ class BenchConfig(_Strict):
     @property
     def hash(self) -> str:
         """Digest of all that results depend on: not title, notes, places of files or processes."""
+        data = self._decisive()
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+    def _decisive(self) -> dict[str, Any]:
+        """Return what results depend on; settings that came later count where they are used."""
         data = self.model_dump(mode="json", exclude={"title", "n_jobs"})
+        if not data["fit_budgets"]:
+            del data["fit_budgets"]
         for dataset in data["datasets"]:
             del dataset["path"]  # the data themselves have a fingerprint
+            if dataset["fractions"] is None:
+                del dataset["fractions"]
         for method in data["methods"]:
             del method["note"]
-        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+        return data
+
+    def union(self, other: BenchConfig) -> BenchConfig:
+        """Return the benchmark of both: all data sets, methods, seeds and budgets.
+
+        Raises
+        ------
+        InvalidInputError
+            Where a data set or a method of the same label, or the protocol, is another one.
+        """
+        mine, theirs = self._decisive(), other._decisive()
+        joined: dict[str, Any] = {}
+        for kind in ("datasets", "methods"):
+            known = {entry["label"]: entry for entry in mine.pop(kind)}
+            for entry in theirs.pop(kind):
+                if known.setdefault(entry["label"], entry) != entry:
+                    raise InvalidInputError(f"{entry['label']!r} has other settings in each")
+            entries = {entry.label: entry for entry in getattr(self, kind)}
+            entries |= {entry.label: entry for entry in getattr(other, kind)}
+            joined[kind] = [entry.model_dump(mode="json") for entry in entries.values()]
+        for kind in ("seeds", "budgets"):
+            joined[kind] = list(dict.fromkeys([*mine.pop(kind), *theirs.pop(kind)]))
+        odd = sorted(key for key in mine | theirs if mine.get(key) != theirs.get(key))
+        if odd:
+            raise InvalidInputError(f"{', '.join(odd)} differ")
+        joined["seeds"].sort()
+        joined["budgets"].sort(key=lambda b: (isinstance(b, str), b if isinstance(b, int) else 0))
+        return self.replace(**joined)
 
     def dataset(self, label: str) -> DatasetConfig:
         """Return the data set of this label."""
@@ -343,6 +384,16 @@ class BenchConfig(_Strict):
     def split_of(self, dataset: DatasetConfig) -> SplitName:
         """Return how a data set is split."""
         return dataset.split or self.split
+
+    def fractions_of(self, dataset: DatasetConfig) -> tuple[float, float, float]:
+        """Return the shares of the groups of a data set that are unlabelled, train and test."""
+        return dataset.fractions or self.fractions
+
+
+def _checked_shares(shares: tuple[float, float, float]) -> tuple[float, float, float]:
+    if min(shares) <= 0 or abs(sum(shares) - 1) > 1e-6:
+        raise fault(f"the shares {list(shares)} must be positive and add up to 1")
+    return shares
 
 
 def _by_label(items: tuple[Any, ...], label: str, kind: str) -> Any:

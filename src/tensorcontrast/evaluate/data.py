@@ -11,7 +11,14 @@ from tensorcontrast import datasets
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
 from tensorcontrast.evaluate.cells import DatasetFacts
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig
-from tensorcontrast.evaluate.protocol import Split, atd_har_split, official_split, subject_split
+from tensorcontrast.evaluate.protocol import (
+    Split,
+    atd_har_split,
+    official_split,
+    subject_split,
+    train_test_split,
+)
+from tensorcontrast.readers.ts import TRAIN_SUFFIX, read_ts_pair
 from tensorcontrast.recordings import Recordings
 
 __all__ = ["facts", "load", "splits"]
@@ -20,7 +27,9 @@ __all__ = ["facts", "load", "splits"]
 def load(dataset: DatasetConfig) -> Recordings:
     """Load the recordings of a data set; nothing is downloaded."""
     entry = datasets.registry.DATASETS.get(dataset.name)
-    if dataset.name == "synthetic" and dataset.path is None:
+    if dataset.path is not None and dataset.path.endswith(TRAIN_SUFFIX):
+        rec = read_ts_pair(dataset.path, **_options(dataset))
+    elif dataset.name == "synthetic" and dataset.path is None:
         rec = datasets.make_synthetic(**{"random_state": 0, **_options(dataset)})
     elif entry is not None and dataset.format is None:
         loader: Any = getattr(datasets, entry.loader)
@@ -93,9 +102,10 @@ def splits(
             official_split(rec, seed=np.random.default_rng([seed, draw]))
             for draw in range(config.draws)
         )
-    return (
-        subject_split(rec, *config.fractions, seed=seed, allow_ungrouped=config.allow_ungrouped),
-    )
+    if kind == "train-test":
+        return (train_test_split(rec),)
+    shares = config.fractions_of(dataset)
+    return (subject_split(rec, *shares, seed=seed, allow_ungrouped=config.allow_ungrouped),)
 
 
 _SPLIT_WORDS = {
@@ -104,6 +114,8 @@ _SPLIT_WORDS = {
     "others halved at random",
     "official": "official training subjects unlabelled, five ninths of the others train, the rest "
     "test, {draws} draws averaged",
+    "train-test": "training windows with and without labels, test windows apart, by the official "
+    "split or by group",
 }
 
 
@@ -127,7 +139,7 @@ def facts(dataset: DatasetConfig, rec: Recordings, config: BenchConfig) -> Datas
         units=rec.units,
         citation=rec.citation,
         licence=rec.licence,
-        split=words.format(*config.fractions, draws=config.draws),
+        split=words.format(*config.fractions_of(dataset), draws=config.draws),
         fingerprint=fingerprint(rec),
     )
 

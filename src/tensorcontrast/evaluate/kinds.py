@@ -33,6 +33,7 @@ class Kind:
 _CP = "tensorcontrast.decompose"
 _NEURAL = "tensorcontrast.neural"
 _PEERS = "tensorcontrast.evaluate.peers"
+_ARCHIVE = "tensorcontrast.evaluate.archive_peers"
 
 METHODS: dict[str, Kind] = {
     kind.name: kind
@@ -55,6 +56,23 @@ METHODS: dict[str, Kind] = {
         Kind(
             "minirocket", "MiniRocket", f"{_PEERS}:MiniRocketFeatures", takes="signals", rank=None
         ),
+        Kind(
+            "minirocket-pca",
+            "MiniRocket PCA",
+            f"{_ARCHIVE}:MiniRocketPCA",
+            takes="signals",
+            rank="n_features",
+        ),
+        Kind(
+            "multirocket-hydra",
+            "MultiRocket-Hydra",
+            f"{_ARCHIVE}:MultiRocketHydraFeatures",
+            takes="signals",
+            rank=None,
+        ),
+        Kind("quant", "QUANT", f"{_ARCHIVE}:QuantFeatures", takes="signals", rank=None),
+        Kind("catch22", "Catch22", f"{_ARCHIVE}:Catch22Features", takes="signals", rank=None),
+        Kind("random", "Random encoder", f"{_PEERS}:RandomEncoder"),
         Kind(
             "deep-tensor",
             "DeepTensor",

@@ -36,9 +36,10 @@ class Fitted:
         return getattr(self.estimator, "decompose_", self.estimator)
 
     @property
-    def probe(self) -> str:
-        """Which classifier judges the features: "logistic" or "ridge"."""
-        return str(getattr(type(self.model), "probe", "logistic"))
+    def classifier(self) -> Any:
+        """Unfitted classifier that the authors of the features advise; None: logistic probe."""
+        make = getattr(self.model, "make_classifier", None)
+        return None if make is None else make()
 
     def transform(self, X: Array) -> Array:
         """Features of signals."""

@@ -1,29 +1,39 @@
 """What a sceptical user would pick instead, behind the interface of the decompositions.
 
-Each says by ``takes`` whether it wants raw signals or tensors, and by ``probe`` which classifier
-its features are meant for: "logistic" is :func:`linear_probe`, "ridge" is :func:`ridge_probe`.
-Nothing here looks at labels or views while it is fitted.
+Each says by ``takes`` whether it wants raw signals or tensors. Where its authors advise a
+classifier, ``make_classifier`` gives it; the others are judged by :func:`linear_probe`. Nothing
+here looks at labels or views while it is fitted.
 """
 
 from __future__ import annotations
 
 import importlib
 import warnings
-from numbers import Integral
+from functools import reduce
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import khatri_rao
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import checks
+from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, MissingDependencyError, TensorContrastWarning
 from tensorcontrast.evaluate import protocol
 from tensorcontrast.recordings import Recordings
 
-__all__ = ["FlatPCA", "FlatTensor", "MiniRocketFeatures", "ridge_probe"]
+__all__ = [
+    "FlatPCA",
+    "FlatTensor",
+    "MiniRocketFeatures",
+    "RandomEncoder",
+    "ridge_classifier",
+    "ridge_probe",
+]
 
 Array = NDArray[Any]
 
@@ -40,7 +50,6 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     takes: ClassVar[str] = "tensors"
     #: Whether further slices may stand beside spectrograms: all entries count by themselves.
     takes_beside: ClassVar[bool] = True
-    probe: ClassVar[str] = "logistic"
     #: For the checks of tensors: float32 and float64 stay what they are.
     dtype: ClassVar[str | None] = None
     center_: Array
@@ -98,6 +107,17 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 def _plain(X: Any) -> Any:
     return X.X if isinstance(X, Recordings) else X
+
+
+def from_aeon(who: str, module: str, name: str) -> Any:
+    """Import a transform of collections of series, or say what ``who`` needs."""
+    try:
+        found = importlib.import_module(f"aeon.transformations.collection.{module}")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{who} needs aeon; install it with pip install 'tensorcontrast[bench]' ({error})"
+        ) from error
+    return getattr(found, name)
 
 
 class FlatPCA(_Peer):
@@ -203,6 +223,68 @@ class FlatTensor(_Peer):
         return flat
 
 
+class RandomEncoder(_Peer):
+    """Features of tensors by random factors: the floor of what learning has to beat.
+
+    Factors are normal numbers; features are those of a CP model with these factors, of data less
+    their mean. Equation E12.
+
+    Parameters
+    ----------
+    rank : int, default=32
+        Number of features.
+    alpha : float, default=1e-2
+        Ridge of E12, relative to the mean of the diagonal of HᵀH.
+    random_state : int, RandomState or None
+        Of the factors.
+
+    Attributes
+    ----------
+    factors_ : list of (I_k, rank) arrays
+    center_ : array (I_1, …, I_K)
+    rank_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> from tensorcontrast.evaluate.peers import RandomEncoder
+    >>> X, *_ = make_cp_tensor(n_samples=50, dims=(4, 6, 5), rank=3, random_state=0)
+    >>> RandomEncoder(rank=3, random_state=0).fit_transform(X).shape
+    (50, 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        rank: int = 32,
+        *,
+        alpha: float = 1e-2,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.rank = rank
+        self.alpha = alpha
+        self.random_state = random_state
+
+    def _learn(self, X: Array) -> None:
+        rng = checks.generator(self.random_state)
+        self.factors_ = [rng.standard_normal((d, self.rank)).astype(X.dtype) for d in self.dims_]
+        self.center_ = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        self.rank_ = self.rank
+        self.n_parameters_ = sum(U.size for U in self.factors_)
+
+    def _apply(self, X: Array) -> Array:
+        H = reduce(khatri_rao, self.factors_)
+        gram = np.prod([U.T.astype(np.float64) @ U for U in self.factors_], axis=0)
+        encoder = Encoder.from_gram(gram, self.alpha * float(np.mean(np.diag(gram))), X.dtype)
+        return encoder((X - self.center_).reshape(len(X), -1) @ H)
+
+
 class MiniRocketFeatures(_Peer):
     """MiniRocket of raw signals: about ten thousand convolutional features (aeon's).
 
@@ -237,7 +319,6 @@ class MiniRocketFeatures(_Peer):
         "random_state": ["random_state"],
     }
     takes: ClassVar[str] = "signals"
-    probe: ClassVar[str] = "ridge"
     dtype: ClassVar[str | None] = "float32"
 
     def __init__(
@@ -263,7 +344,7 @@ class MiniRocketFeatures(_Peer):
                 f"{MINIROCKET_LENGTH} are needed"
             )
         seed = int(checks.generator(self.random_state).integers(2**31 - 1))
-        self.model_ = _minirocket()(
+        self.model_ = from_aeon("MiniRocketFeatures", "convolution_based", "MiniRocket")(
             n_kernels=self.n_kernels, n_jobs=self.n_jobs, random_state=seed
         ).fit(X)
         self.center_ = np.zeros(self.dims_, dtype=X.dtype)
@@ -273,6 +354,10 @@ class MiniRocketFeatures(_Peer):
     def _apply(self, X: Array) -> Array:
         return np.asarray(self.model_.transform(X), dtype=np.float32)
 
+    def make_classifier(self) -> Any:
+        """Return an unfitted ridge classifier; see :func:`ridge_classifier`."""
+        return ridge_classifier()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
@@ -280,15 +365,18 @@ class MiniRocketFeatures(_Peer):
         return tags
 
 
-def _minirocket() -> Any:
-    try:
-        module = importlib.import_module("aeon.transformations.collection.convolution_based")
-    except ImportError as error:
-        raise MissingDependencyError(
-            "MiniRocketFeatures needs aeon; install it with pip install 'tensorcontrast[bench]' "
-            f"({error})"
-        ) from error
-    return module.MiniRocket
+def ridge_classifier() -> Any:
+    """Return the unfitted classifier of MiniRocket's authors.
+
+    Features are scaled on train; the penalty is chosen by leave-one-out on train among ten values
+    from 1e-3 to 1e3. Ridge centres by itself.
+    """
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    ridge = RidgeClassifierCV(alphas=np.logspace(-3, 3, 10))
+    return make_pipeline(StandardScaler(with_mean=False), ridge)
 
 
 def ridge_probe(
@@ -299,15 +387,13 @@ def ridge_probe(
 ) -> protocol.ProbeResult:
     """Judge features by ridge regression on the classes, as MiniRocket's authors do.
 
-    Features are standardised on train; the penalty is chosen by leave-one-out on train among ten
-    values from 1e-3 to 1e3. Arguments and result are those of :func:`linear_probe`.
+    Arguments and result are those of :func:`linear_probe`.
     """
-    from sklearn.linear_model import RidgeClassifierCV
-
     return protocol.linear_probe(
         features_train,
         y_train,
         features_test,
         y_test,
-        classifier=RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)),
+        classifier=ridge_classifier(),
+        standardise=False,
     )

@@ -17,10 +17,12 @@ __all__ = [
     "ProbeResult",
     "Split",
     "atd_har_split",
+    "fitting_budget",
     "label_budget",
     "linear_probe",
     "official_split",
     "subject_split",
+    "train_test_split",
 ]
 
 IntArray = npt.NDArray[np.int64]
@@ -181,6 +183,72 @@ def official_split(
     return Split(unlabelled, rest[inside], rest[~inside], name="official")
 
 
+def train_test_split(recordings: Recordings, test: float = 0.3) -> Split:
+    """Divide into training and test windows; the training windows also serve without labels.
+
+    The same for every seed: what differs between seeds is which training windows have labels,
+    and the random numbers of the fit.
+
+    Parameters
+    ----------
+    recordings : Recordings
+        With ``columns["split"]`` (0 training, 1 test), which is used where it is there, else with
+        groups, of which a fixed draw is for testing.
+    test : float
+        Share of the groups for testing where there is no official split.
+
+    Examples
+    --------
+    >>> rec = Recordings(np.zeros((20, 1, 4)), groups=np.repeat(np.arange(10), 2))
+    >>> train_test_split(rec)
+    Split(train and test: 14 unlabelled, 14 train, 6 test)
+    """
+    if "split" in recordings.columns:
+        official = np.asarray(recordings.columns["split"])
+        train, rest = np.flatnonzero(official == 0), np.flatnonzero(official == 1)
+        if not len(train) or not len(rest):
+            raise InvalidInputError(
+                f"columns['split'] has {len(train)} training (0) and {len(rest)} test (1) windows; "
+                "both are needed"
+            )
+        return Split(train, train, rest, name="train and test")
+    if recordings.groups is None:
+        raise InvalidInputError(
+            "these recordings have neither an official split (columns['split'], 0 training and 1 "
+            "test) nor groups to divide them by; give one of them"
+        )
+    if not 0 < test < 1:
+        raise InvalidInputError(f"test={test} must lie between 0 and 1")
+    names, code = np.unique(recordings.groups, return_inverse=True)
+    if len(names) < 2:
+        raise InvalidInputError("training and test windows need at least 2 groups; there is 1")
+    count = int(np.clip(round(test * len(names)), 1, len(names) - 1))
+    tested = np.random.default_rng(0).permutation(len(names))[:count]
+    inside = np.isin(code, tested)
+    train, rest = np.flatnonzero(~inside), np.flatnonzero(inside)
+    return Split(train, train, rest, name="train and test")
+
+
+def fitting_budget(y: npt.ArrayLike, budget: int | float | str) -> int | float | str:
+    """Return a number of labels that the training windows allow, with one per class at least.
+
+    A number below that of the classes is raised to it; one above that of the labelled windows
+    becomes all of them. Shares stay what they are.
+
+    Examples
+    --------
+    >>> y = [0, 0, 0, 1, 1, 1, 2, -1]
+    >>> fitting_budget(y, 2), fitting_budget(y, 5), fitting_budget(y, 60)
+    (3, 5, '100%')
+    """
+    if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
+        return budget
+    labels = np.asarray(y)
+    labels = labels[labels >= 0]
+    count = max(int(budget), len(np.unique(labels)))
+    return "100%" if count >= len(labels) else count
+
+
 def label_budget(
     y: npt.ArrayLike, budget: int | float | str, seed: int | np.random.Generator = 0
 ) -> IntArray:
@@ -250,6 +318,7 @@ def linear_probe(
     max_iter: int = 1000,
     class_weight: str | None = None,
     classifier: Any = None,
+    standardise: bool = True,
 ) -> ProbeResult:
     """Judge features by a logistic regression: standardised on train, scored on test.
 
@@ -267,6 +336,8 @@ def linear_probe(
         As in scikit-learn.
     classifier : scikit-learn classifier, optional
         In the place of the logistic regression, whose parameters then do not count.
+    standardise : bool
+        Whether features are standardised on train before they reach the classifier.
 
     Returns
     -------
@@ -300,7 +371,7 @@ def linear_probe(
         )
     if classifier is None:
         classifier = LogisticRegression(C=C, max_iter=max_iter, class_weight=class_weight)
-    probe = make_pipeline(StandardScaler(), classifier)
+    probe = make_pipeline(StandardScaler(), classifier) if standardise else classifier
     # Small products are faster on one thread than on several that wait for each other.
     with threads.for_work(train.size * min(train.shape)):
         probe.fit(train, target)

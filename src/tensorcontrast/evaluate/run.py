@@ -94,6 +94,12 @@ class Run:
             ) from None
         return cls(where, config, environment, datasets, read_cells(where))
 
+    def of_config(self, config: BenchConfig) -> Run:
+        """Return the part of this run that a configuration asks for."""
+        labels = [dataset.label for dataset in config.datasets]
+        datasets = {label: self.datasets[label] for label in labels if label in self.datasets}
+        return Run(self.folder, config, self.environment, datasets, self.cells)
+
     def reload(self) -> Run:
         """Read the folder again."""
         return Run.load(self.folder)
@@ -204,7 +210,7 @@ class Run:
                 "in train and test: accuracies are higher than on subjects never seen."
             )
         facts = self.datasets.get(dataset)
-        if facts is not None and facts.n_groups == 0:
+        if facts is not None and facts.n_groups == 0 and split != "train-test":
             out.append("The recordings have no groups: one subject's windows are in all parts.")
         cells = [cell for cell in self.ok if cell.dataset == dataset]
         for part in ("train", "test"):

@@ -61,6 +61,7 @@ class _Job:
     piece: str
     fingerprint: str
     session: int = 0
+    keep: bool = True
 
     @property
     def text(self) -> str:
@@ -82,6 +83,8 @@ def run(
     progress: Callable[[Progress], object] | None = None,
     resume: bool = True,
     fresh: bool = False,
+    grow: bool = False,
+    artefacts: bool = True,
 ) -> Run:
     """Compute what a folder does not hold yet of a benchmark.
 
@@ -99,10 +102,16 @@ def run(
         Whether a folder that holds cells of this run may be added to.
     fresh : bool
         Delete the run that the folder holds, of whatever configuration, and begin again.
+    grow : bool
+        Whether the folder may hold other data sets, methods, seeds and budgets under the same
+        protocol. They are kept, and the folder becomes the run of both.
+    artefacts : bool
+        Whether models, histories and features of the first seed are kept for the report.
 
     Returns
     -------
     Run
+        What was asked for, without what a folder that grows holds beside it.
         ``run.failed`` lists the cells whose computation raised an error. They do not stop the
         others, and are tried again by the next call.
 
@@ -116,9 +125,9 @@ def run(
     """
     where = Path(folder).expanduser()
     wanted = _workers(config.n_jobs if n_jobs is None else n_jobs)
-    _check_folder(config, where, resume=resume, fresh=fresh)
-    fingerprints = _prepare(config, where, fresh=fresh)
-    jobs = list(_missing(config, where, fingerprints))
+    whole = _check_folder(config, where, resume=resume, fresh=fresh, grow=grow)
+    fingerprints = _prepare(config, where, whole, fresh=fresh)
+    jobs = [replace(job, keep=artefacts) for job in _missing(config, where, fingerprints)]
     workers = min(wanted, max(1, len(jobs)))
     threads = max(1, joblib.cpu_count() // workers)
     if jobs:
@@ -133,12 +142,12 @@ def run(
             done, failed = done + 1, failed + bad
             report(Progress(done, total, text, failed))
     except KeyboardInterrupt:
-        kept = Run.load(where)
+        kept = Run.load(where).of_config(config)
         raise KeyboardInterrupt(
             f"stopped: {len(kept.ok)} of {len(kept.ok) + len(kept.failed) + len(kept.missing)} "
             f"cells are kept in {where}; run the same again to go on"
         ) from None
-    return Run.load(where)
+    return Run.load(where).of_config(config)
 
 
 def _workers(n_jobs: int | None) -> int:
@@ -151,42 +160,56 @@ def _workers(n_jobs: int | None) -> int:
 # -------------------------------------------------------------------------------- the folder
 
 
-def _check_folder(config: BenchConfig, folder: Path, *, resume: bool, fresh: bool) -> None:
-    """Refuse a folder that cannot be that of this run; nothing is changed yet."""
+def _check_folder(
+    config: BenchConfig, folder: Path, *, resume: bool, fresh: bool, grow: bool
+) -> BenchConfig:
+    """Refuse a folder that cannot be that of this run; nothing is changed yet.
+
+    Gives the configuration that the folder is to have.
+    """
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: is a file; a run needs a folder")
     if (folder / CONFIG).is_file():
         if fresh:
-            return
+            return config
         if not resume:
             raise FileError(
                 f"{folder}: holds a run already; go on with it, name another folder, or start "
                 "afresh (fresh=True, --fresh), which deletes it"
             )
-        if read_config(folder).hash != config.hash:
+        before, reason = read_config(folder), ""
+        if grow:
+            try:
+                return before.union(config)
+            except InvalidInputError as error:
+                reason = f" ({error})"
+        if grow or before.hash != config.hash:
             raise FileError(
-                f"{folder}: holds the run of another configuration, whose cells must not be mixed "
-                "with these; name another folder, or start afresh (fresh=True, --fresh), which "
-                "deletes that run"
+                f"{folder}: holds the run of another configuration{reason}, whose cells must not "
+                "be mixed with these; name another folder, or start afresh (fresh=True, --fresh), "
+                "which deletes that run"
             )
-        return
+        return config
     there = folder.iterdir() if folder.is_dir() else ()
     others = sorted(path.name for path in there if not path.name.startswith("."))
     if others:
         raise ForeignFileError(
             f"{folder}: holds {', '.join(others[:3])} but no run; name a new or empty folder"
         )
+    return config
 
 
-def _prepare(config: BenchConfig, folder: Path, *, fresh: bool) -> dict[str, str]:
-    """Load all recordings once before hours are spent, then make the folder that of this run.
+def _prepare(
+    config: BenchConfig, folder: Path, whole: BenchConfig, *, fresh: bool
+) -> dict[str, str]:
+    """Load all recordings once before hours are spent, then make the folder that of ``whole``.
 
     Gives the fingerprints of the data sets by label, which must be those of the folder.
     """
     known: dict[str, DatasetFacts] = {}
     if (folder / DATASETS).is_file() and not fresh:
         known = Run.load(folder).datasets
-    found = []
+    found = dict(known)
     for dataset in config.datasets:
         facts = data.facts(dataset, data.checked(dataset, config), config)
         before = known.get(dataset.label)
@@ -196,15 +219,15 @@ def _prepare(config: BenchConfig, folder: Path, *, fresh: bool) -> dict[str, str
                 f"({before.n_samples} windows, now {facts.n_samples}); name another folder, or "
                 "start afresh (fresh=True, --fresh)"
             )
-        found.append(facts)
+        found[dataset.label] = facts
     artefacts.make_folder(folder)
     if fresh:
         _delete(folder)
-    if not (folder / CONFIG).is_file():
-        plain = config.model_dump(mode="json")
-        store.write_json(folder / CONFIG, {"hash": config.hash, "config": plain})
-    store.write_json(folder / DATASETS, {"datasets": [asdict(facts) for facts in found]})
-    return {facts.label: facts.fingerprint for facts in found}
+    if not (folder / CONFIG).is_file() or read_config(folder).hash != whole.hash:
+        plain = whole.model_dump(mode="json")
+        store.write_json(folder / CONFIG, {"hash": whole.hash, "config": plain})
+    store.write_json(folder / DATASETS, {"datasets": [asdict(facts) for facts in found.values()]})
+    return {dataset.label: found[dataset.label].fingerprint for dataset in config.datasets}
 
 
 def _delete(folder: Path) -> None:
@@ -297,7 +320,7 @@ def _work(job: _Job) -> tuple[str, bool]:
     # Another process may work on the same folder.
     task = job.task.without({c.key for c in read_cells(job.folder) if c.status == "ok"})
     cells, fitted = compute(rec, task) if task.budgets else ([], None)
-    if fitted is not None and task.seed == task.config.seeds[0]:
+    if job.keep and fitted is not None and task.seed == task.config.seeds[0]:
         artefacts.keep(job.folder, rec, task, fitted)
     write_cells(job.folder, [replace(cell, session=job.session) for cell in cells])
     return job.text, any(cell.status == "failed" for cell in cells)

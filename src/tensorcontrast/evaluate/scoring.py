@@ -5,8 +5,9 @@ Everything before the last line of :func:`judge` sees the labels of the training
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +20,13 @@ from tensorcontrast.evaluate.cells import ALONE, Cell, Key
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig, TuneConfig
 from tensorcontrast.evaluate.data import splits
 from tensorcontrast.evaluate.methods import Fitted, build, fit
-from tensorcontrast.evaluate.protocol import ProbeResult, Split, label_budget, linear_probe
+from tensorcontrast.evaluate.protocol import (
+    ProbeResult,
+    Split,
+    fitting_budget,
+    label_budget,
+    linear_probe,
+)
 from tensorcontrast.evaluate.selection import information_criteria
 from tensorcontrast.recordings import Recordings
 
@@ -30,13 +37,18 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One method on one data set with one seed, and the budgets that are asked for."""
+    """One method on one data set with one seed, and the budgets that are asked for.
+
+    ``make`` gives the estimator where it is not that of the configured method, from the
+    recordings (of which it may use all but the signals and labels) and the seed.
+    """
 
     config: BenchConfig
     dataset: DatasetConfig
     method: MethodConfig
     seed: int
     budgets: tuple[int | str, ...]
+    make: Callable[[Recordings, int], Any] | None = None
 
     def without(self, done: Set[Key]) -> Task:
         """Return the task with the budgets that are still to do."""
@@ -120,6 +132,8 @@ def _candidates(rec: Recordings, task: Task, split: Split) -> list[Fitted]:
     tune = task.method.tune
 
     def fitted(params: dict[str, Any]) -> Fitted:
+        if task.make is not None:
+            return fit(task.make(rec, task.seed), X, y, params)
         model = build(rec, task.config, task.dataset, task.method, task.seed, params)
         return fit(model, X, y, params)
 
@@ -155,9 +169,11 @@ def draws_of(
     assert rec.y is not None
     for number in range(len(parts) if len(parts) > 1 else task.config.draws):
         split = parts[number % len(parts)]
-        at = label_budget(rec.y[split.train], budget, seed=1000 * task.seed + number)
+        y = rec.y[split.train]
+        wanted = fitting_budget(y, budget) if task.config.fit_budgets else budget
+        at = label_budget(y, wanted, seed=1000 * task.seed + number)
         yield Draw(split, split.train[at])
-        if budget == "100%" and len(parts) == 1:
+        if wanted == "100%" and len(parts) == 1:
             return
 
 
@@ -167,13 +183,17 @@ class _Table:
 
     place: NDArray[np.int64]
     features: list[Array]
+    seconds: float | None
 
     @classmethod
     def of(cls, rec: Recordings, parts: Sequence[Split], fits: Sequence[Fitted]) -> _Table:
         rows = np.unique(np.concatenate([part for s in parts for part in (s.train, s.test)]))
         place = np.full(len(rec), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        return cls(place, [model.transform(rec.X[rows]) for model in fits])
+        begin = time.perf_counter()
+        features = [model.transform(rec.X[rows]) for model in fits]
+        taken = (time.perf_counter() - begin) * 1000 / (len(rows) * len(fits)) if fits else None
+        return cls(place, features, taken)
 
     def rows(self, model: int, positions: NDArray[np.int64]) -> Array:
         return self.features[model][self.place[positions]]
@@ -203,6 +223,7 @@ def _judge(
     values |= chosen[0].facts()
     values["n_features"] = int(table.rows(fits.index(chosen[0]), parts[0].test[:1]).shape[1])
     values["fit_seconds"] = float(sum(model.fit_seconds for model in fits))
+    values["transform_seconds"] = table.seconds
     if task.method.tune is not None:
         same = all(model is chosen[0] for model in chosen)
         values["chosen"] = chosen[0].params if same else {"draws": [m.params for m in chosen]}
@@ -239,13 +260,15 @@ def judge(
 ) -> ProbeResult:
     """Train the classifier on the drawn labels and score it on test."""
     assert rec.y is not None
-    probe: Any = linear_probe
-    if fits[0].probe == "ridge":
-        from tensorcontrast.evaluate.peers import ridge_probe
-
-        probe = ridge_probe
-    result: ProbeResult = probe(train, rec.y[draw.labelled], test, rec.y[draw.split.test])
-    return result
+    advised = fits[0].classifier
+    return linear_probe(
+        train,
+        rec.y[draw.labelled],
+        test,
+        rec.y[draw.split.test],
+        classifier=advised,
+        standardise=advised is None,
+    )
 
 
 def _averages(

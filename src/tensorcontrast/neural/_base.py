@@ -57,7 +57,6 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     #: What ``fit`` and ``transform`` want.
     takes: ClassVar[str] = "tensors"
     #: The classifier that the features are judged by.
-    probe: ClassVar[str] = "logistic"
     #: Networks compute in single precision.
     dtype: ClassVar[str] = "float32"
 

@@ -14,6 +14,53 @@ from tensorcontrast.names import listed
 from tensorcontrast.readers._files import existing, file_errors
 from tensorcontrast.recordings import Recordings
 
+#: How the archives call the file of the training windows; that of the tests ends likewise.
+TRAIN_SUFFIX, TEST_SUFFIX = "_TRAIN.ts", "_TEST.ts"
+
+
+def read_ts_pair(
+    path: str | Path,
+    *,
+    fs: float | None = None,
+    channels: Sequence[str] | None = None,
+    allow_nan: bool = False,
+) -> Recordings:
+    """Read ``NAME_TRAIN.ts`` and ``NAME_TEST.ts`` as one: ``columns["split"]`` is 0 and 1.
+
+    Parameters
+    ----------
+    path : path
+        The file of the training windows; that of the test windows is beside it.
+    fs, channels, allow_nan
+        As in :func:`read_ts`.
+    """
+    first = Path(path)
+    if not first.name.endswith(TRAIN_SUFFIX):
+        raise FileError(f"{first}: the name of training windows ends in {TRAIN_SUFFIX}")
+    second = first.with_name(first.name.removesuffix(TRAIN_SUFFIX) + TEST_SUFFIX)
+    train, test = (
+        read_ts(part, fs=fs, channels=channels, allow_nan=allow_nan) for part in (first, second)
+    )
+    if train.X.shape[1:] != test.X.shape[1:]:
+        raise FileError(
+            f"{second}: windows of shape {test.X.shape[1:]} (channel, time), but those of "
+            f"{first.name} have {train.X.shape[1:]}; unequal lengths need cutting or padding first"
+        )
+    if train.y is None or test.y is None or train.classes is None or test.classes is None:
+        raise FileError(f"{first if train.y is None else second}: has no classes (@classLabel)")
+    classes = [*train.classes, *(name for name in test.classes if name not in train.classes)]
+    code = np.array([classes.index(name) for name in test.classes])
+    return Recordings(
+        np.concatenate([train.X, test.X]),
+        np.concatenate([train.y, code[test.y]]),
+        fs=fs,
+        channels=channels,
+        classes=classes,
+        columns={"split": np.repeat([0, 1], [len(train), len(test)])},
+        name=first.name.removesuffix(TRAIN_SUFFIX),
+        allow_nan=allow_nan,
+    )
+
 
 def read_ts(
     path: str | Path,

@@ -1,0 +1,364 @@
+"""The archive: which sets and halves, which labels, tables by hand, runs that grow."""
+
+import numpy as np
+import pytest
+
+from tensorcontrast import CPD, ContrastiveFeatures
+from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
+from tensorcontrast.evaluate import archive, comparison, data
+from tensorcontrast.evaluate.archive_peers import SparseScaler
+from tensorcontrast.evaluate.cells import Cell, read_cells
+from tensorcontrast.evaluate.config import BenchConfig
+from tensorcontrast.evaluate.peers import RandomEncoder
+from tensorcontrast.evaluate.protocol import fitting_budget, train_test_split
+from tensorcontrast.evaluate.run import Run
+from tensorcontrast.evaluate.runner import run
+from tensorcontrast.readers.ts import read_ts_pair
+
+
+def recordings(n=60, seed=0):
+    """Windows of two channels with three classes and an official split."""
+    rec = make_synthetic(
+        n_samples=n, n_classes=3, n_channels=2, n_times=32, n_subjects=6, random_state=seed
+    )
+    return rec._with(columns={"split": (np.arange(n) % 3 == 0).astype(np.int8)})
+
+
+def write_ts(path, X, labels, classes="a b c"):
+    lines = ["@problemName x", "@timeStamps false", f"@classLabel true {classes}", "@data"]
+    for window, label in zip(X, labels, strict=True):
+        channels = [",".join(f"{v:.4f}" for v in channel) for channel in window]
+        lines.append(":".join([*channels, label]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two ``.npz`` sets, one of them without official split, and a pair of ``.ts`` deeper in."""
+    where = tmp_path_factory.mktemp("archive")
+    recordings().save(where / "official.npz")
+    recordings(seed=1)._with(columns={}).save(where / "Grouped.npz")
+    deeper = where / "Pair"
+    deeper.mkdir()
+    rec = recordings(seed=2)
+    names = np.array(["a", "b", "c"])[rec.y]
+    test = rec.columns["split"] == 1
+    write_ts(deeper / "Pair_TRAIN.ts", rec.X[~test], names[~test])
+    write_ts(deeper / "Pair_TEST.ts", rec.X[test], names[test], classes="c b a")
+    return where
+
+
+SMALL = {"rank": 3, "draws": 2, "seeds": 2, "budgets": [2, "100%"]}
+
+
+def small(folder, **changes):
+    """The sets of a folder with a fast method."""
+    methods = [{"name": "cpd", "params": {"max_iter": 5}}]
+    return archive.archive_config(folder, **{**SMALL, "methods": ["CPD"]}).replace(
+        methods=methods, **changes
+    )
+
+
+# --------------------------------------------------------------------------- sets and halves
+
+
+def test_the_seventeen_sets_and_their_halves_are_fixed():
+    assert len(archive.NAMES) == 17
+    chosen = archive.of_half(archive.NAMES, "choosing")
+    assert chosen == (
+        "BasicMotions",
+        "FingerMovements",
+        "Handwriting",
+        "ItalyPowerDemand",
+        "Libras",
+        "myo_emg",
+        "RacketSports",
+        "Smartwatch",
+        "wisdm_watch",
+    )
+    reporting = archive.of_half(archive.NAMES, "reporting")
+    assert not set(chosen) & set(reporting) and len(chosen) + len(reporting) == 17
+    assert archive.of_half(archive.NAMES[::-1], "reporting") == reporting[::-1]
+    with pytest.raises(InvalidInputError, match="no half 'best'; there are choosing, reporting"):
+        archive.of_half(archive.NAMES, "best")
+
+
+def test_the_configuration_is_that_of_the_issue():
+    config = archive.archive_config()
+    assert [d.label for d in config.datasets] == list(archive.NAMES)
+    assert config.budgets == (10, 30, 60, "100%")
+    assert (len(config.seeds), config.draws, config.rank, len(config.methods)) == (4, 6, 32, 11)
+    split = {d.label: config.split_of(d) for d in config.datasets}
+    assert (split["HAR"], split["PTB-XL"], split["GunPoint"]) == (
+        "official",
+        "subject",
+        "train-test",
+    )
+    assert config.fractions_of(config.dataset("Smartwatch")) == (0.5, 0.2, 0.3)
+
+
+def test_parts_of_the_archive_are_named_or_refused():
+    config = archive.archive_config(sets=["gunpoint", "HAR"], methods=["quant", "PLC"])
+    assert [d.label for d in config.datasets] == ["GunPoint", "HAR"]
+    assert [m.label for m in config.methods] == ["PLC", "QUANT + trees"]
+    with pytest.raises(InvalidInputError, match="no data set 'Gunpont'; did you mean GunPoint"):
+        archive.archive_config(sets=["Gunpont"])
+    with pytest.raises(
+        InvalidInputError, match="GunPoint is in the choosing half, which has Basic"
+    ):
+        archive.archive_config(sets=["GunPoint"], half="choosing")
+
+
+def test_a_folder_is_searched_for_sets(folder, tmp_path):
+    found = {entry["name"]: entry for entry in archive.folder_sets(folder)}
+    assert list(found) == ["Grouped", "official", "Pair"]
+    with pytest.raises(DataNotFoundError, match="no such folder"):
+        archive.folder_sets(tmp_path / "absent")
+    with pytest.raises(DataNotFoundError, match=r"NAME\.npz or NAME_TRAIN\.ts with NAME_TEST\.ts"):
+        archive.folder_sets(tmp_path)
+    (tmp_path / "Alone_TRAIN.ts").write_text("@data\n")
+    with pytest.raises(DataNotFoundError, match=r"Alone_TEST\.ts, are not beside it"):
+        archive.folder_sets(tmp_path)
+    (tmp_path / "Alone_TEST.ts").write_text("@data\n")
+    (tmp_path / "Alone.npz").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="'Alone' is there twice"):
+        archive.folder_sets(tmp_path)
+
+
+def test_missing_files_say_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("TENSORCONTRAST_DATA", str(tmp_path))
+    config = archive.archive_config(sets=["Libras", "HAR"])
+    with pytest.raises(
+        DataNotFoundError, match=r"no files of Libras in .*TENSORCONTRAST_DATA.*--f"
+    ):
+        archive.require(config.datasets)
+
+
+def test_a_pair_of_ts_files_is_one_set(folder):
+    rec = read_ts_pair(folder / "Pair" / "Pair_TRAIN.ts")
+    expected = recordings(seed=2)
+    order = np.argsort(expected.columns["split"], kind="stable")
+    np.testing.assert_allclose(rec.X, expected.X[order], atol=1e-4)
+    np.testing.assert_array_equal(rec.y, expected.y[order])  # classes were listed in other orders
+    assert rec.classes == ("a", "b", "c") and rec.columns["split"].tolist() == [0] * 40 + [1] * 20
+    with pytest.raises(FileError, match=r"ends in _TRAIN\.ts"):
+        read_ts_pair(folder / "Pair" / "Pair_TEST.ts")
+
+
+def test_pairs_of_unequal_length_are_refused(tmp_path):
+    for name, length in (("TRAIN", 9), ("TEST", 8)):
+        write_ts(tmp_path / f"x_{name}.ts", np.zeros((2, 1, length)), ["a", "b"])
+    with pytest.raises(FileError, match="unequal lengths need cutting or padding"):
+        read_ts_pair(tmp_path / "x_TRAIN.ts")
+
+
+# ------------------------------------------------------------------------ split and budgets
+
+
+def test_training_windows_serve_with_and_without_labels():
+    rec = recordings()
+    split = train_test_split(rec)
+    np.testing.assert_array_equal(split.unlabelled, split.train)
+    np.testing.assert_array_equal(split.test, np.flatnonzero(np.arange(60) % 3 == 0))
+    grouped = rec._with(columns={})
+    split = train_test_split(grouped)
+    assert not set(rec.groups[split.train]) & set(rec.groups[split.test])
+    assert len(np.unique(rec.groups[split.test])) == 2  # 30 % of six
+    np.testing.assert_array_equal(split.test, train_test_split(grouped).test)
+    with pytest.raises(InvalidInputError, match="neither an official split"):
+        train_test_split(grouped._with(groups=None))
+    with pytest.raises(InvalidInputError, match="0 test"):
+        train_test_split(rec._with(columns={"split": np.zeros(60)}))
+
+
+def test_budgets_have_one_label_per_class_and_at_most_all():
+    y = np.array([0] * 5 + [1] * 5 + [2, -1])
+    assert [fitting_budget(y, b) for b in (1, 3, 7, 11, 60)] == [3, 3, 7, "100%", "100%"]
+    assert fitting_budget(y, "5%") == "5%"
+
+
+def test_cells_follow_the_rule_for_budgets(folder):
+    task_config = small(folder, budgets=[1, 30, 60], draws=3)
+    dataset = task_config.dataset("official")
+    from tensorcontrast.evaluate.scoring import Task, compute
+
+    task = Task(task_config, dataset, task_config.methods[0], 0, task_config.budgets)
+    one, some, every = compute(data.load(dataset), task)[0]
+    assert (one.n_train, len(one.draws)) == (3, 3)
+    assert (some.n_train, len(some.draws)) == (30, 3)
+    assert (every.n_train, len(every.draws)) == (40, 1)  # all of them: nothing to draw
+    assert every.transform_seconds > 0 and every.n_test == 20
+
+
+# ------------------------------------------------------------------------ runs that grow
+
+
+def numbers(found):
+    return {cell.key: (cell.accuracy, cell.draws) for cell in found.ok}
+
+
+def test_a_run_grows_and_is_never_mixed(folder, tmp_path):
+    whole = run(small(folder), tmp_path / "whole", n_jobs=1, artefacts=False)
+    assert whole.complete and len(whole.ok) == 3 * 2 * 2
+    assert not (tmp_path / "whole" / "artefacts").exists()
+    where = tmp_path / "parts"
+    config = small(folder)
+    sets = [d.model_dump(mode="json") for d in config.datasets]
+    for changes in (
+        {"datasets": sets[:1], "seeds": [0], "budgets": [2]},
+        {"datasets": sets[1:], "seeds": [1], "budgets": ["100%"]},
+    ):
+        part = run(config.replace(**changes), where, n_jobs=1, grow=True)
+        assert part.complete and {c.dataset for c in part.cells} == {
+            d["label"] for d in changes["datasets"]
+        }
+    assert len(Run.load(where).ok) == 1 + 2
+    with pytest.raises(FileError, match="another configuration, whose"):
+        run(config.replace(seeds=1), where, n_jobs=1)
+    grown = run(config, where, n_jobs=1, grow=True)
+    assert numbers(grown) == numbers(whole)
+    assert len(read_cells(where)) == len(whole.ok)  # none was computed twice
+    with pytest.raises(FileError, match=r"another configuration \(rank differ\)"):
+        run(config.replace(rank=2), where, n_jobs=1, grow=True)
+    other = [{"name": "cpd", "params": {"max_iter": 6}}]
+    with pytest.raises(FileError, match=r"\('CPD' has other settings in each\)"):
+        run(config.replace(methods=other), where, n_jobs=1, grow=True)
+
+
+def test_new_settings_leave_old_hashes_alone():
+    config = BenchConfig.of({"datasets": ["watch"], "methods": ["cpd"]})
+    assert config.hash == "b294990b249161cb886d203ad9883feed90d68d92aefef7ae5a857a93229b0c0"
+    assert config.replace(fit_budgets=True).hash != config.hash
+
+
+# ------------------------------------------------------------------------------- comparison
+
+
+def cells(method, table):
+    """Cells of a method with accuracies by data set and seed."""
+    return [
+        Cell(name, method, seed, 30, accuracy=a, balanced_accuracy=a, macro_f1=a, fit_seconds=a,
+             transform_seconds=2 * a)
+        for name, values in table.items()
+        for seed, a in enumerate(values)
+    ]  # fmt: skip
+
+
+TABLE = [
+    *cells("PLC", {"a": [0.5, 0.7], "b": [0.8, 0.8], "c": [0.9, 0.9]}),
+    *cells("CPD", {"a": [0.4, 0.5], "b": [0.8, 0.8], "c": [0.8, 0.8]}),
+    *cells("ridge", {"a": [0.7, 0.9], "b": [0.7, 0.7], "c": [0.9001, 0.8999], "d": [0.1, 0.1]}),
+]
+
+
+def test_standings_by_hand():
+    found = comparison.accuracies(TABLE, 30)
+    assert comparison.common_sets(found) == ["a", "b", "c"]
+    by = {s.method: s for s in comparison.standings(found, "PLC")}
+    # a: ridge 1, PLC 2, CPD 3; b: PLC and CPD 1.5, ridge 3; c: PLC and ridge 1.5, CPD 3
+    assert by["PLC"].rank == pytest.approx((2 + 1.5 + 1.5) / 3)
+    assert by["CPD"].rank == pytest.approx((3 + 1.5 + 3) / 3)
+    assert by["ridge"].rank == pytest.approx((1 + 3 + 1.5) / 3)
+    assert [s.method for s in comparison.standings(found, "PLC")] == ["PLC", "ridge", "CPD"]
+    assert by["PLC"].mean == pytest.approx((0.6 + 0.8 + 0.9) / 3)
+    assert (by["ridge"].wins, by["ridge"].ties, by["ridge"].losses) == (1, 1, 1)
+    assert (by["CPD"].wins, by["CPD"].ties, by["CPD"].losses) == (0, 1, 2)
+    assert by["CPD"].sd == pytest.approx(np.std([2.0 / 3, 2.1 / 3], ddof=1))
+    assert comparison.standings(comparison.accuracies(TABLE, 60), "PLC") == []
+
+
+def test_differences_and_times_by_hand():
+    found = comparison.accuracies(TABLE, 30)
+    a, b, c = comparison.differences(found, "CPD", "PLC")
+    assert (a.mean, a.error, a.count) == (pytest.approx(-0.15), pytest.approx(0.05), 2)
+    assert (b.mean, b.error) == (0.0, 0.0)
+    mean = comparison.mean_difference([a, b, c])
+    assert mean.mean == pytest.approx(-0.25 / 3)
+    assert mean.error == pytest.approx(np.std([-0.15, 0, -0.1], ddof=1) / np.sqrt(3))
+    assert comparison.mean_difference([]) is None
+    single = comparison.differences(comparison.accuracies(TABLE[:1] + TABLE[6:7], 30), "CPD", "PLC")
+    assert np.isnan(single[0].error)
+    times = {t.method: t for t in comparison.times(TABLE)}
+    assert times["PLC"].fit == pytest.approx(0.8) and times["PLC"].transform == pytest.approx(1.6)
+
+
+def test_failed_cells_take_no_part():
+    bad = Cell("a", "QUANT", 0, 30, status="failed", message="too short")
+    assert "QUANT" not in comparison.accuracies([*TABLE, bad], 30)["a"]
+    assert all(t.method != "QUANT" for t in comparison.times([*TABLE, bad]))
+
+
+# ------------------------------------------------------------------------------------ peers
+
+
+def test_the_random_encoder_gives_e12_of_random_factors():
+    X = np.random.default_rng(0).normal(size=(9, 2, 3, 4))
+    model = RandomEncoder(5, alpha=0.1, random_state=0).fit(X)
+    H = np.einsum("ir,jr,kr->ijkr", *model.factors_).reshape(24, 5)
+    K = H.T @ H
+    K += 0.1 * np.trace(K) / 5 * np.eye(5)
+    expected = (X - X.mean(axis=0)).reshape(9, 24) @ H @ np.linalg.inv(K)
+    np.testing.assert_allclose(model.transform(X), expected, rtol=1e-9)
+    other = RandomEncoder(5, random_state=1).fit(X)
+    assert not np.allclose(other.factors_[0], model.factors_[0])
+
+
+def test_the_sparse_scaler_keeps_zeros():
+    X = np.array([[0.0, 4.0], [0.0, 9.0], [1.0, 16.0], [4.0, 25.0]])
+    model = SparseScaler().fit(X)
+    np.testing.assert_allclose(model.mean_, [0.75, 3.5])
+    np.testing.assert_allclose(model.scale_[0], np.std([0, 0, 1, 2], ddof=1) + 0.5**4, rtol=1e-6)
+    found = model.transform(X)
+    assert (found[:2, 0] == 0).all() and found[3, 1] == pytest.approx(1.5 / model.scale_[1])
+
+
+def test_peers_need_long_enough_signals():
+    pytest.importorskip("aeon")
+    from tensorcontrast.evaluate.archive_peers import MultiRocketHydraFeatures
+
+    with pytest.raises(InvalidInputError, match="windows have 8 samples; at least 10"):
+        MultiRocketHydraFeatures().fit(np.random.default_rng(0).normal(size=(4, 1, 8)))
+
+
+# ---------------------------------------------------------------------------------- compare
+
+
+def features(rec, seed):
+    return ContrastiveFeatures(rec.fs, decompose=CPD(3, max_iter=5), random_state=seed)
+
+
+def broken(rec, seed):
+    raise InvalidInputError("no estimator today")
+
+
+def test_compare_prints_differences_and_keeps_failures(folder, capsys):
+    from benchmarks.archive import compare
+
+    found = compare(
+        {"mine": features, "same": features, "broken": broken},
+        folder=folder,
+        half="all",
+        seeds=2,
+        budgets=[3, "100%"],
+        baseline="same",
+    )
+    printed = capsys.readouterr().out
+    assert "3 labels: points above same" in printed and "+0.0 ± 0.0" in printed
+    assert "no estimator today" in printed and len(found.failed) == 3 * 2 * 2
+    assert found.accuracy("mine") == found.accuracy("same")
+    assert set(found.accuracy("mine")) == {"Grouped", "official", "Pair"}
+    with pytest.raises(InvalidInputError, match="PLC: names of the benchmark's own methods"):
+        compare({"PLC": features}, folder=folder)
+
+
+def test_compare_uses_the_cells_of_a_run(folder, tmp_path):
+    from benchmarks.archive import compare
+
+    where = tmp_path / "run"
+    options = {"folder": folder, "sets": ["official"], "seeds": 1, "budgets": [3]}
+    compare({"mine": features}, baseline="Random encoder", run_folder=where, **options)
+    before = (where / "cells.jsonl").read_bytes()
+    found = compare({"mine": features}, baseline="Random encoder", run_folder=where, **options)
+    assert (where / "cells.jsonl").read_bytes() == before
+    assert set(found.accuracy("Random encoder")) == {"official"}
