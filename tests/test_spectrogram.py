@@ -426,7 +426,7 @@ def test_bad_signals(X, message):
 def test_sparse_and_masked_are_refused():
     with pytest.raises(InvalidTypeError, match="dense"):
         SpectrogramTensor().fit(scipy.sparse.csr_array(np.eye(3)))
-    with pytest.raises(InvalidTypeError, match="mask would be lost"):
+    with pytest.raises(InvalidInputError, match="masked"):
         SpectrogramTensor().fit(np.ma.masked_array(signals(), signals() > 0))
 
 

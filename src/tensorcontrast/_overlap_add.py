@@ -8,6 +8,7 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
+from tensorcontrast._arrays import as_array
 from tensorcontrast._stft import Frames
 from tensorcontrast.errors import InvalidInputError
 
@@ -41,7 +42,7 @@ def weights_of_samples(
 
 def check_tensors(tensors: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return tensors [n, *shape] as an array of finite real numbers, or say why they are not."""
-    tensors = np.asarray(tensors)
+    tensors = as_array(tensors, "tensors", way="")
     if tensors.shape[1:] != shape:
         raise InvalidInputError(
             f"tensors have shape {tensors.shape} where [n, *{shape}] is expected; "

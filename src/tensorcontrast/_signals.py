@@ -6,19 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast._arrays import MASK_WAY, as_array
+from tensorcontrast.errors import InvalidInputError
 
 _BLOCK = 1 << 20
 """Values looked at in one go, so that the check needs little memory."""
 
 
-def as_signals(X: Any) -> np.ndarray:
+def as_signals(X: Any, *, missing: bool = False, way: str = MASK_WAY) -> np.ndarray:
     """Return ``X`` as an array [n, channel, time] of real numbers, without a copy where possible.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_channels, n_times)
         Signals.
+    missing : bool, default=False
+        Whether values of a masked array are missing values, which become NaN.
+    way : str, default=MASK_WAY
+        First way out for masked values where these are not allowed.
 
     Returns
     -------
@@ -28,41 +33,36 @@ def as_signals(X: Any) -> np.ndarray:
     Raises
     ------
     InvalidInputError
-        If it is not a three-way array of real numbers with at least one channel and time.
+        If it is not a three-way array of real numbers with at least one channel and time, or
+        values are masked that must not be missing.
     InvalidTypeError
-        If it is a sparse matrix or a masked array.
+        If it is no dense array.
     """
-    if hasattr(X, "toarray"):
-        raise InvalidTypeError(
-            f"signals are dense arrays [n, channel, time], not {type(X).__name__}; "
-            "pass a NumPy array"
-        )
-    if isinstance(X, np.ma.MaskedArray):
-        raise InvalidTypeError(
-            "X is a masked array, whose mask would be lost; fill the gaps and pass X.data"
-        )
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"X cannot be made an array [n, channel, time] ({error}); every sample needs the same "
-            "channels and length: cut the signals into windows of one length first"
-        ) from None
-    if array.ndim != 3:
-        raise InvalidInputError(
-            f"X has {array.ndim} dimensions {array.shape} where [n, channel, time] is expected; "
-            "for one sample use X[np.newaxis], for one channel X[:, np.newaxis]"
-        )
-    if array.dtype.kind not in "fiub":
-        raise InvalidInputError(
-            f"X holds {array.dtype} where real numbers are expected; convert it first"
-        )
-    if 0 in array.shape[1:]:
-        raise InvalidInputError(
-            f"X has shape {array.shape}: no {'channel' if array.shape[1] == 0 else 'time sample'} "
-            "to work on; check how the windows were cut"
-        )
+    table = hasattr(X, "columns") and hasattr(X, "shape")
+    array = as_array(X, missing=missing, way=way)
+    check_shape(array.shape, array.dtype, table=table)
     return array
+
+
+def check_shape(shape: tuple[int, ...], dtype: Any, *, table: bool = False) -> None:
+    """Raise where an array of this shape and type cannot hold signals [n, channel, time]."""
+    if np.dtype(dtype).kind not in "fiub":
+        raise InvalidInputError(
+            f"X holds {dtype}, but real numbers are needed; convert it with X.astype(float), or "
+            "cut signals of unequal lengths into windows with Recordings.from_signals"
+        )
+    if len(shape) != 3:
+        way = "for one window use X[np.newaxis], for one channel X[:, np.newaxis]"
+        if table:
+            way = "for a table use Recordings.from_signals, or X.to_numpy().reshape(n, channel, -1)"
+        raise InvalidInputError(
+            f"X has {len(shape)} dimensions {tuple(shape)}, but [n, channel, time] is needed; {way}"
+        )
+    if 0 in shape[1:]:
+        raise InvalidInputError(
+            f"X has shape {tuple(shape)}: no {'channel' if shape[1] == 0 else 'time sample'} to "
+            "work on; check how the windows were cut"
+        )
 
 
 def check_finite(
@@ -111,6 +111,7 @@ def _raise_for(block: np.ndarray, first: int, limit: float, nan: bool, hint: str
     what = " and ".join(f"{count} {name}" for count, name in counts if count)
     others = int(bad.any(axis=(1, 2)).sum()) - 1
     more = f" (as do {others} of the {len(block) - 1 - int(sample)} after it)" if others else ""
+    hint = hint if np.isnan(block[bad]).all() else ""  # infinity is never a missing value
     raise InvalidInputError(
         f"X[{first + int(sample)}] channel {int(channel)} holds {what} of {row.size} "
         f"samples{more}; fill the gaps or drop the sample{hint}"

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast import threads
+from tensorcontrast._arrays import MASK_WAY, as_array
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
 
 Array = NDArray[Any]
@@ -46,14 +47,12 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         dtype: Any = [np.float32, np.float64] if wanted is None else np.dtype(wanted)
     else:
         dtype = estimator.center_.dtype
-    nan = getattr(estimator, "missing", "error") == "mask"
-    if isinstance(X, np.ma.MaskedArray) and np.any(X.mask):
-        if not nan:
-            raise InvalidInputError(
-                f"{name}: X is a masked array with {int(np.sum(X.mask))} masked values; "
-                "pass missing='mask', fill them in or drop these samples"
-            )
-        X = np.where(X.mask, np.nan, np.asarray(X.data, np.result_type(X.dtype, np.float32)))
+    masks = hasattr(estimator, "missing")
+    nan = masks and estimator.missing == "mask"
+    if reset and wanted is None and isinstance(X, list | tuple):
+        dtype = np.dtype(np.float32)  # Python numbers say nothing of a precision
+    if X is not None and not hasattr(X, "iloc"):  # scikit-learn reads the names of a table
+        X = as_array(X, missing=nan, way=MASK_WAY if masks else "")
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
@@ -72,7 +71,8 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     except TypeError as error:
         raise InvalidTypeError(f"{name}: {error}") from error
     except ValueError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
+        way = "; every entry must be one number" if np.asarray(X).dtype == object else ""
+        raise InvalidInputError(f"{name}: {error}{way}") from error
     X = np.asarray(X)
     if 0 in X.shape:
         raise InvalidInputError(f"{name}: X has shape {X.shape}: a mode of length 0 holds nothing")
@@ -130,7 +130,7 @@ def _check_finite(X: Array, name: str, first: int, *, nan: bool) -> None:
         return
     place = tuple(int(i) for i in np.argwhere(bad)[0])
     nans = 0 if nan else int(np.isnan(X).sum())
-    way = "pass missing='mask' to leave NaN out, " if nans else ""
+    way = "pass missing='mask' to leave NaN out, " if nans == int(bad.sum()) else ""
     samples = np.flatnonzero(bad.reshape(len(X), -1).any(axis=1)) + first
     raise InvalidInputError(
         f"{name}{[place[0] + first, *place[1:]]} is {X[place]}: {name} holds {nans} NaN and "
@@ -144,6 +144,7 @@ def check_view(
 ) -> Array:
     """Check the augmented view of X, which has this shape: the same, finite or with NaN."""
     try:
+        view = as_array(view, "view", missing=nan)
         V = check_array(
             view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
         )
@@ -169,6 +170,8 @@ def drawn_view(view: Any, rng: np.random.Generator) -> Any:
 def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
     """Check features (n, rank)."""
     try:
+        if not hasattr(W, "iloc"):
+            W = as_array(W, "W", way="")
         features = np.asarray(check_array(W, dtype=dtype, input_name="W"))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(str(error)) from error

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import _beside, _learned, _shapes, _steady, _unit_length, checks, threads
 from tensorcontrast import augment as augmentations
+from tensorcontrast._signals import as_signals, check_shape
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC, kernels
 from tensorcontrast.decompose._base import CPEstimator
@@ -333,11 +334,11 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             X = X.X
         if is_dask(X) and np.isnan(X.shape[0]):
             X = X.compute_chunk_sizes()
-        signals = X if isinstance(X, np.memmap) or is_dask(X) else np.asarray(X)
-        if signals.ndim != 3:
-            raise InvalidInputError(
-                f"X has shape {signals.shape}; signals [n, channel, time] are needed"
-            )
+        if isinstance(X, np.memmap) or is_dask(X):
+            signals = X
+            check_shape(X.shape, X.dtype)
+        else:
+            signals = as_signals(X, missing=self.missing == "mask")
         if channels is not None and len(channels) != signals.shape[1]:
             raise InvalidInputError(
                 f"{len(channels)} channel names were given for {signals.shape[1]} channels"

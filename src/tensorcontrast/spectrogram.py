@@ -239,7 +239,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any) -> None:
         """Fit this estimator, which has learned nothing yet."""
-        X = as_signals(X)
+        X = as_signals(X, missing=self.missing == "mask")
         if len(X) == 0:
             raise InvalidInputError("X holds no sample; fit needs at least one")
         check_finite(X, nan=self.missing == "mask", hint=HINT)
@@ -409,7 +409,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
 
     def _check_signals(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        signals = as_signals(X)
+        signals = as_signals(X, missing=self.missing == "mask")
         n_channels, n_times = self.n_channels_in_, self.n_times_in_
         if signals.shape[1:] != (n_channels, n_times):
             raise InvalidInputError(

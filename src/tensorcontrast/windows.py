@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorcontrast._arrays import as_array
 from tensorcontrast._recording_checks import as_labels, as_names, as_sampling_rate
 from tensorcontrast.errors import InvalidInputError
 
@@ -121,7 +122,7 @@ def cut(
 
 
 def _signal(k: int, signal: npt.ArrayLike, time_axis: int) -> AnyArray:
-    array = np.asarray(signal)
+    array = as_array(signal, f"signals[{k}]", missing=True)  # Recordings refuses NaN where asked to
     if array.dtype.kind not in "fiu":
         raise InvalidInputError(f"signals[{k}] holds {array.dtype}, not real numbers")
     if array.ndim == 1:

@@ -248,7 +248,7 @@ def test_sparse(cls, make_matrix):
 def test_complex_and_text(cls, data):
     with pytest.raises(InvalidInputError, match="Complex"):
         make(cls).fit(data[0] + 1j)
-    with pytest.raises(InvalidInputError, match="convert string"):
+    with pytest.raises(InvalidInputError, match="convert text"):
         make(cls).fit(np.full((5, 3), "a"))
     with pytest.raises(TensorContrastError):
         make(cls).fit(np.array([[{}, {}], [{}, {}]], dtype=object))

@@ -116,7 +116,7 @@ class Shrinking(Chunks):
         (lambda X: Shrinking(X), "same samples"),
         (lambda X: lambda: iter([X[0, 0, 0]]), "first chunk has shape"),
         (lambda X: lambda: iter([np.array([["a", "b"]])]), "numbers are needed"),
-        (lambda X: {"a": 1}, "first chunk has shape"),
+        (lambda X: {"a": 1}, "X is a dict"),
     ],
 )
 def test_bad_streams(make, message, X):

@@ -70,7 +70,7 @@ class Augmentation:
         ndarray
             New array of the same shape and dtype.
         """
-        X = as_signals(X)
+        X = as_signals(X, way="")
         if X.dtype.kind != "f":
             raise InvalidInputError(
                 f"X holds {X.dtype}, which cannot keep the augmented values; "

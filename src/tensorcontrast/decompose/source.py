@@ -7,13 +7,14 @@ not in memory never is as a whole: a fit reads the blocks a few times and keeps 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks, threads
+from tensorcontrast._arrays import as_array
 from tensorcontrast.decompose.scaling import CHUNK_VALUES
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 
@@ -101,7 +102,7 @@ class ChunkSource:
         first = next(iter(self._open()), None)
         if first is None:
             raise InvalidInputError(f"{name}: the stream of chunks is empty")
-        block = np.asarray(first)
+        block = as_array(first, name, missing=True)
         if block.ndim < 2 or 0 in block.shape[1:]:
             raise InvalidInputError(
                 f"{name}: the first chunk has shape {block.shape}; chunks (m, I_1, …, I_K) of "
@@ -117,7 +118,7 @@ class ChunkSource:
         """Go through the stream anew; every pass must give the same number of samples."""
         at = 0
         for chunk in self._open():
-            block = np.asarray(chunk)
+            block = as_array(chunk, self.name, missing=allows_nan(self), first=at)
             if block.shape[1:] != self.dims:
                 raise InvalidInputError(
                     f"{self.name}: the chunk that begins with sample {at} has shape "
@@ -151,7 +152,8 @@ class MappedSource:
         """Change and check block by block."""
         at = 0
         for block in self.source.blocks():
-            made = np.asarray(self.function(checks.read_only(block), at))
+            made = self.function(checks.read_only(block), at)
+            made = as_array(made, self.name, missing=self.missing, first=at)
             if made.shape != block.shape:
                 raise InvalidInputError(
                     f"augment made samples of shape {made.shape} from {block.shape}; "
@@ -230,7 +232,7 @@ def lazy(X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> Source 
         return StoredSource(X, dtype, name) if X.ndim > 1 else None
     if isinstance(X, np.ndarray | list | tuple) or X is None or np.isscalar(X):
         return None
-    if hasattr(X, "toarray"):  # a sparse matrix, whose rows are no chunks
+    if hasattr(X, "toarray") or isinstance(X, Mapping | Set):  # these are no chunks
         return None
     if hasattr(X, "blocks") and hasattr(X, "dims") and hasattr(X, "n_samples"):
         source: Source = X

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks
+from tensorcontrast._arrays import as_array
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -43,7 +44,8 @@ def by_strips(
         size = min(CALL_STRIP, n_samples - begin)
         if hi - lo < size:
             rows = rows[np.clip(np.arange(begin, begin + size) - lo, 0, hi - lo - 1)]
-        made = np.asarray(augment(checks.read_only(rows), np.random.default_rng([seed, strip])))
+        made = augment(checks.read_only(rows), np.random.default_rng([seed, strip]))
+        made = as_array(made, "the augmented view", way="", first=begin)
         if made.shape != rows.shape:
             raise InvalidInputError(
                 f"augment made samples of shape {made.shape} from {rows.shape}; "

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
+from tensorcontrast._arrays import as_array
 from tensorcontrast.decompose.source import samples_a_block, working_dtype
 from tensorcontrast.decompose.views import by_strips
 from tensorcontrast.distributed.source import aligned
@@ -40,7 +41,9 @@ def spectrograms(
     if not len(signals):
         raise InvalidInputError("X holds no signals; at least one is needed")
     signals = signals.rechunk({1: -1, 2: -1})
-    first = _Transform(tensorize, None, 0, 1, (), np.dtype(float)).tensors(np.asarray(signals[:1]))
+    first = _Transform(tensorize, None, 0, 1, (), np.dtype(float)).tensors(
+        as_array(signals[:1].compute(), way="")
+    )
     dims = first.shape[1:]
     most = samples_a_block(dims)
     signals = signals.rechunk({0: aligned(signals.chunks[0], most)})
@@ -67,11 +70,11 @@ class _Transform:
     dtype: np.dtype[Any]
 
     def __call__(self, signals: Any, block_info: Any = None) -> Array:
-        signals = np.asarray(signals)
+        start = int(block_info[0]["array-location"][0][0]) if block_info else 0
+        signals = as_array(signals, way="", first=start)
         if not len(signals):
             return np.empty((0, *self.dims), dtype=self.dtype)
         with threads.single("blas"):
-            start = int(block_info[0]["array-location"][0][0]) if block_info else 0
             return self.tensors(signals, start).astype(self.dtype, copy=False)
 
     def tensors(self, signals: Array, start: int = 0) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks, threads
+from tensorcontrast._arrays import as_array
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
 from tensorcontrast.distributed import blocks as on
@@ -36,11 +37,12 @@ class Reader:
 
     def __call__(self, raw: Any, start: int) -> Array:
         """Check the block that begins with sample ``start``, changed where that is asked for."""
-        block = np.asarray(raw)
+        block = as_array(raw, self.name, way="", first=start)
         if self.change is None:
             return checked_block(block, self, start)
         block = checked_block(block, replace(self, name="X", change=None), start)
-        made = np.asarray(self.change(checks.read_only(block), start))
+        made = self.change(checks.read_only(block), start)
+        made = as_array(made, self.name, way="", first=start)
         if made.shape != block.shape:
             raise InvalidInputError(
                 f"augment made samples of shape {made.shape} from {block.shape}; "

@@ -1,0 +1,172 @@
+"""Arrays that callers pass, as plain NumPy arrays of real numbers, or an error with the way out.
+
+Every estimator, :class:`Recordings` and every augmentation reads its arrays here: masked values are
+missing values everywhere, and no error of another library reaches the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+
+MASK_WAY = "pass missing='mask' to leave them out, "
+"""Way out for masked values where an estimator has ``missing``."""
+
+
+def as_array(
+    X: Any, name: str = "X", *, missing: bool = False, way: str = MASK_WAY, first: int = 0
+) -> np.ndarray:
+    """Return ``X`` as a plain array, without a copy where possible.
+
+    Parameters
+    ----------
+    X : array-like
+        What the caller passed.
+    name : str, default="X"
+        What errors call it.
+    missing : bool, default=False
+        Whether masked values are allowed; they become NaN.
+    way : str, default=MASK_WAY
+        First way out for masked values where these are not allowed.
+    first : int, default=0
+        Number of the first window, where ``X`` is part of a larger array.
+
+    Returns
+    -------
+    ndarray
+        Booleans, integers, floating-point numbers or Python objects, which the caller may convert.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is no dense array: a sparse matrix, an iterator, a dict, a tensor with gradients.
+    InvalidInputError
+        If the parts of a list differ in shape, values are masked, or values are no real numbers.
+    """
+    kind = type(X).__name__
+    if hasattr(X, "toarray"):
+        raise InvalidTypeError(
+            f"{name} is a sparse matrix ({kind}), but a dense array is needed; pass "
+            f"{name}.toarray(), reshaped to windows"
+        )
+    if isinstance(X, Iterator):
+        raise InvalidTypeError(
+            f"{name} is an iterator ({kind}), which can be read only once; pass one array: "
+            f"np.stack(list({name}))"
+        )
+    if isinstance(X, Mapping | Set) or (callable(X) and not hasattr(X, "__array__")):
+        raise InvalidTypeError(f"{name} is a {kind}, not an array; pass a NumPy array of numbers")
+    masked = _holds_masks(X)
+    try:
+        array = _stacked(X) if masked else np.asarray(X)
+    except Exception as error:
+        raise _unreadable(X, name, error) from None
+    _check_kind(array, name)
+    if isinstance(array, np.ma.MaskedArray):
+        return _unmasked(array, name, missing=missing, way=way, first=first)
+    return array
+
+
+def float_type(dtype: Any) -> np.dtype[Any]:
+    """Smallest of float32 and float64 that holds every value of a type exactly.
+
+    float64 for integers of more than 16 bits and for extended precision, which it may round.
+
+    Examples
+    --------
+    >>> [float_type(d).name for d in ("int16", "float16", ">f4", "int32", "float64")]
+    ['float32', 'float32', 'float32', 'float64', 'float64']
+    """
+    kind = np.dtype(dtype)
+    small = kind.itemsize <= (4 if kind.kind == "f" else 2)
+    return np.dtype(np.float32 if small else np.float64)
+
+
+def as_float(X: np.ndarray) -> np.ndarray:
+    """Return numbers as native float32 or float64, whichever holds them; no copy where they are."""
+    return np.asarray(X, dtype=float_type(X.dtype))
+
+
+def _holds_masks(X: Any) -> bool:
+    if isinstance(X, list | tuple):
+        return any(_holds_masks(part) for part in X)
+    return isinstance(X, np.ma.MaskedArray)
+
+
+def _stacked(X: Any) -> Any:
+    """Return lists with masked arrays in them as one masked array; NumPy drops their masks."""
+    if isinstance(X, list | tuple):
+        return np.ma.stack([_stacked(part) for part in X])
+    return np.ma.asanyarray(X)  # type: ignore[no-untyped-call]
+
+
+def _unmasked(
+    X: np.ma.MaskedArray[Any, Any], name: str, *, missing: bool, way: str, first: int
+) -> np.ndarray:
+    """Return the values of a masked array, NaN where they are masked and that is allowed."""
+    values = np.asarray(X.data)
+    mask = np.asarray(np.ma.getmaskarray(X))  # type: ignore[no-untyped-call]
+    if not mask.any():
+        return values
+    if not missing:
+        windows = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)) if mask.ndim else [0]
+        place = [int(i) for i in np.argwhere(mask)[0]]
+        place[:1] = [i + first for i in place[:1]]
+        raise InvalidInputError(
+            f"{name} is a masked array: {int(mask.sum())} of {mask.size} values are masked, in "
+            f"{len(windows)} of {len(mask) if mask.ndim else 1} windows (first: {name}{place}); "
+            f"{way}fill them in with {name}.filled(value), or drop these windows"
+        )
+    out = np.array(values, dtype=np.float64 if values.dtype == object else float_type(values.dtype))
+    out[mask] = np.nan
+    return out
+
+
+def _check_kind(array: np.ndarray, name: str) -> None:
+    """Raise for text, complex numbers, dates and records."""
+    kind = array.dtype.kind
+    if kind in "biufO":
+        return
+    what = f"{name} holds {array.dtype}, but real numbers are needed; "
+    if kind == "c":
+        raise InvalidInputError(
+            f"Complex data not supported: {what}pass np.abs({name}), or real and imaginary parts "
+            "as channels of their own"
+        )
+    if kind in "Mm":
+        raise InvalidInputError(
+            f"{what}pass the signals without their time stamps, and the sampling rate as fs"
+        )
+    if kind == "V":
+        raise InvalidInputError(f"{what}stack the fields that are signals as channels")
+    raise InvalidInputError(f"{what}convert text with {name}.astype(float) if it holds numbers")
+
+
+def _unreadable(X: Any, name: str, error: Exception) -> Exception:
+    """Return the error for what NumPy cannot read."""
+    kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
+    if hasattr(X, "detach"):
+        return InvalidTypeError(
+            f"{name} is a {kind} that NumPy cannot read ({_short(error)}); pass "
+            f"{name}.detach().cpu().numpy()"
+        )
+    if isinstance(X, list | tuple):
+        return InvalidInputError(
+            f"{name} is not one array of numbers, as with windows of unequal lengths "
+            f"({_short(error)}); give every window the same channels and length, or cut long "
+            "signals into windows with Recordings.from_signals"
+        )
+    return InvalidTypeError(
+        f"{name} is a {kind} that NumPy cannot read ({_short(error)}); pass a NumPy array of "
+        "numbers"
+    )
+
+
+def _short(error: Exception) -> str:
+    """First line of another library's message."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:160].rstrip(" .;")

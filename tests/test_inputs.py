@@ -1,0 +1,207 @@
+"""What callers pass as signals or tensors: masked arrays, foreign inputs, types of numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, SpectrogramTensor
+from tensorcontrast.augment import Jitter, Scale
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2, 64)) + np.sin(np.arange(64) * RNG.uniform(0.2, 1.5, (40, 1, 1)))
+HIDDEN = np.zeros(X.shape, bool)
+HIDDEN[3, 1, 5:9] = HIDDEN[7, 0, 60:] = True
+#: The hidden values are absurd: a result that is right has not seen them.
+MASKED = np.ma.MaskedArray(np.where(HIDDEN, 1e9, X), mask=HIDDEN)
+GAPS = np.where(HIDDEN, np.nan, X)
+T = RNG.normal(size=(30, 3, 4))
+T_HIDDEN = RNG.random(T.shape) < 0.05
+
+
+def features(**options):
+    decompose = CPD(rank=3, max_iter=5, tol=0)
+    return ContrastiveFeatures(fs=50.0, decompose=decompose, random_state=0, **options)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# ---------------------------------------------------------------------------- masked arrays
+
+
+def test_masked_signals_are_missing_values_or_an_error():
+    wanted = features(missing="mask").fit(GAPS)
+    model = features(missing="mask").fit(MASKED)
+    np.testing.assert_array_equal(model.transform(MASKED), wanted.transform(GAPS))
+    plain = features().fit(X)
+    message = r"8 of 5120 values are masked, in 2 of 40 windows \(first: X\[3, 1, 5\]\).*'mask'"
+    for call in (features().fit, plain.transform, plain.tensors):
+        with pytest.raises(InvalidInputError, match=message):
+            call(MASKED)
+    np.testing.assert_array_equal(
+        SpectrogramTensor(missing="mask").fit_transform(MASKED),
+        SpectrogramTensor(missing="mask").fit_transform(GAPS),
+    )
+    with pytest.raises(InvalidInputError, match=message):
+        SpectrogramTensor().fit(MASKED)
+    with pytest.raises(InvalidInputError, match=r"8 of 5120.*; fill them in"):
+        Jitter()(MASKED, 0)
+
+
+def test_masked_recordings():
+    with pytest.raises(InvalidInputError, match=r"8 of 5120.*allow_nan=True"):
+        Recordings(MASKED)
+    np.testing.assert_array_equal(Recordings(MASKED, allow_nan=True).X, GAPS)
+    long = np.ma.concatenate(list(MASKED[:10]), axis=1)
+    with pytest.raises(InvalidInputError, match="NaN"):
+        Recordings.from_signals([long], window=64)
+
+
+@pytest.mark.parametrize("cls", [CPD, ATD, PLC])
+def test_masked_tensors_in_every_method(cls):
+    masked = np.ma.MaskedArray(np.where(T_HIDDEN, -1e9, T), mask=T_HIDDEN)
+    gaps = np.where(T_HIDDEN, np.nan, T)
+    options = {"rank": 2, "random_state": 0, "max_iter": 5, "tol": 0}
+    model, wanted = (cls(missing="mask", **options).fit(x) for x in (masked, gaps))
+    np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
+    assert model.score(masked) == wanted.score(gaps)
+    model.partial_fit(masked)
+    wanted.partial_fit(gaps)
+    np.testing.assert_array_equal(model.factors_[0], wanted.factors_[0])
+    plain = cls(**options).fit(T)
+    for call in (cls(**options).fit, plain.transform, plain.partial_fit, plain.score):
+        with pytest.raises(InvalidInputError, match=r"masked.*missing='mask'"):
+            call(masked)
+    with pytest.raises(InvalidInputError, match="masked"):
+        cls(**options).fit(lambda: iter([masked[:10], masked[10:]]))
+    if cls is not CPD:
+        with pytest.raises(InvalidInputError, match="view is a masked array"):
+            cls(**options).fit(T, view=masked)
+    with pytest.raises(InvalidInputError, match="W is a masked array"):
+        plain.inverse_transform(np.ma.masked_less(plain.transform(T), 0))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", ">f8"])
+def test_masked_arrays_of_any_type(dtype):
+    values = (10 * T).astype("int8").astype(dtype)
+    masked = np.ma.MaskedArray(values, mask=T_HIDDEN)
+    gaps = np.where(T_HIDDEN, np.nan, values.astype("float32")).astype("float64")
+    options = {"rank": 2, "random_state": 0, "missing": "mask", "dtype": "float64", "max_iter": 5}
+    model, wanted = (CPD(tol=0, **options).fit(x) for x in (masked, gaps))
+    np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
+    # NumPy drops the masks of a list.
+    for parts in (list(masked), [list(window) for window in masked]):
+        listed = CPD(tol=0, **options).fit(parts)
+        np.testing.assert_array_equal(listed.factors_[0], model.factors_[0])
+
+
+@pytest.mark.parametrize("mask", [np.ma.nomask, False, np.zeros(X.shape, bool)])
+def test_arrays_without_masked_values_are_plain_arrays(mask):
+    whole = np.ma.MaskedArray(X, mask=mask)
+    made = features().fit(whole).transform(whole)
+    np.testing.assert_array_equal(made, features().fit_transform(X))
+    np.testing.assert_array_equal(Recordings(whole).X, X)
+    assert type(Recordings(whole).X) is np.ndarray
+
+
+def test_masked_blocks_of_dask_are_an_error():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(10, 2, 64))
+    hidden = da.ma.masked_array(lazy, da.from_array(HIDDEN, chunks=lazy.chunks))
+    message = r"4 of \d+ values are masked.*first: X\[3, 1, 5\]"
+    with pytest.raises(InvalidInputError, match="masked"):
+        features().fit(hidden)
+    with pytest.raises(InvalidInputError, match=message.replace("4 of", r"\d+ of")):
+        features().fit(X).transform(hidden).compute()
+    with pytest.raises(InvalidInputError, match="masked"):
+        CPD(rank=2).fit(hidden)
+    with pytest.raises(InvalidInputError, match="masked"):
+        CPD(rank=2, max_iter=3, tol=0).fit(X).transform(hidden).compute()
+
+
+def test_masked_tensors_of_neural_estimators_are_an_error():
+    pytest.importorskip("torch")
+    from tensorcontrast.neural import SimCLR
+
+    masked = np.ma.MaskedArray(T, mask=T_HIDDEN)
+    with pytest.raises(InvalidInputError, match=r"masked, in \d+ of 30 windows.*; fill them in"):
+        SimCLR(max_iter=1).fit(masked)
+
+
+# ---------------------------------------------------------------------------- foreign inputs
+
+
+def nested():
+    return pd.DataFrame({c: [pd.Series(w) for w in X[:, i]] for i, c in enumerate("ab")})
+
+
+def with_gradient(values):
+    torch = pytest.importorskip("torch")
+    return torch.tensor(values, requires_grad=True)
+
+
+FOREIGN = {
+    "gradient": (lambda: with_gradient(X), r"detach\(\).cpu\(\).numpy\(\)"),
+    "ragged": (lambda: [[[1.0, 2.0], [3.0]], [[1.0], [2.0]]], "unequal lengths"),
+    "objects": (lambda: np.array([[[{}, "a"]], [[None, 2]]], dtype=object), "number"),
+    "sparse": (lambda: sparse.csr_array(np.eye(6)), "toarray"),
+    "text": (lambda: np.full((4, 2, 8), "a"), "real numbers"),
+    "bytes": (lambda: np.full((4, 2, 8), b"1"), "real numbers"),
+    "complex": (lambda: X + 1j, "np.abs"),
+    "dates": (lambda: np.zeros((4, 2, 8), "datetime64[s]"), "time stamps"),
+    "spans": (lambda: np.zeros((4, 2, 8), "timedelta64[s]"), "time stamps"),
+    "records": (lambda: np.zeros((4, 2, 8), [("a", float)]), "fields"),
+    "dicts": (lambda: [{"a": 1.0}, {"a": 2.0}], "number"),
+    "dict": (lambda: {"a": X}, "dict"),
+    "set": (lambda: {1.0, 2.0}, "set"),
+    "generator": (lambda: (x for x in X), "once"),
+    "string": (lambda: "signals.npy", "real numbers"),
+    "nested table": (nested, "Recordings|number"),
+    "none": (lambda: None, "dimensions|2D|number"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("entry", ["features", "spectrogram", "recordings", "cpd", "augment"])
+def test_foreign_inputs_are_errors_of_ours_with_a_way_out(kind, entry):
+    made, message = FOREIGN[kind]
+    call = {
+        "features": features().fit,
+        "spectrogram": SpectrogramTensor().fit,
+        "recordings": Recordings,
+        "cpd": CPD(rank=2).fit,
+        "augment": lambda x: Scale()(x, 0),
+    }[entry]
+    with pytest.raises(TensorContrastError, match=message):
+        call(made())
+
+
+def test_tables_are_no_signals_but_can_be_tensors():
+    table = pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(64)])
+    with pytest.raises(InvalidInputError, match=r"from_signals.*to_numpy\(\).reshape"):
+        features().fit(table)
+    model = CPD(rank=2, max_iter=3, tol=0).fit(table)
+    assert model.feature_names_in_[1] == "t1"
+
+
+def test_tensors_of_torch_without_gradient_are_arrays():
+    torch = pytest.importorskip("torch")
+    wanted = features().fit_transform(X)
+    np.testing.assert_array_equal(features().fit_transform(torch.tensor(X)), wanted)
+
+
+def test_the_way_out_for_infinity_is_not_the_mask():
+    both = GAPS.copy()
+    both[0, 0, 0] = np.inf
+    for call in (features().fit, SpectrogramTensor().fit, CPD(rank=2).fit):
+        with pytest.raises(InvalidInputError, match="inf") as error:
+            call(both)
+        assert "missing='mask'" not in str(error.value)
+        with pytest.raises(InvalidInputError, match="missing='mask'"):
+            call(GAPS)
+
+
+def test_sparse_is_a_type_error():
+    with pytest.raises(InvalidTypeError, match="dense"):
+        Recordings(sparse.csr_array(np.eye(3)))
