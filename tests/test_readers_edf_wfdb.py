@@ -1,5 +1,6 @@
 """EDF, BDF and WFDB files, written here by the libraries of the formats."""
 
+import math
 import sys
 
 import numpy as np
@@ -47,6 +48,45 @@ def test_edf_whole_and_in_windows(edf):
     rec = Recordings.read(path, channels=["EEG B"], window_s=2, overlap=0.5)
     assert rec.X.shape == (9, 1, 100)
     np.testing.assert_allclose(rec.X[3, 0], values[1, 150:250], atol=step)
+
+
+def write_edf(path, seconds=60, code="X", fs=10, seed=0):
+    values = np.random.default_rng(seed).uniform(-90, 90, seconds * fs)
+    patient = edfio.Patient(code=code)
+    edfio.Edf([edf_signal(values, fs, "EEG A")], patient=patient).write(path)
+    return path
+
+
+def test_long_recordings_are_cut_by_a_stated_default(tmp_path):
+    path = write_edf(tmp_path / "night.edf", seconds=65)
+    with pytest.warns(TensorContrastWarning, match=r"night\.edf: .*10 s, the default.*window_s="):
+        rec = Recordings.read(path)
+    assert rec.X.shape == (6, 1, 100)
+    assert Recordings.read(path, window_s=math.inf).X.shape == (1, 1, 650)
+    assert Recordings.read(path, window_s=30).X.shape == (2, 1, 300)
+    assert Recordings.read(write_edf(tmp_path / "clip.edf", seconds=19)).X.shape == (1, 1, 190)
+    record = write_record(tmp_path, "r", RNG.uniform(-2, 2, (2, 50 * 25)))
+    with pytest.warns(TensorContrastWarning, match="10 s, the default"):
+        assert Recordings.read(record).X.shape == (2, 2, 500)
+    assert Recordings.read(record, window_s=math.inf).X.shape == (1, 2, 1250)
+
+
+@pytest.mark.parametrize(
+    ("field", "group"),
+    [
+        ("P07 F 02-MAY-1951 Someone", "P07"),
+        ("P07 X X X", "P07"),
+        ("X F X Female_33yr", "file"),
+        ("", "file"),
+        ("Jane Doe, born 1951", "file"),  # plain EDF: free text
+    ],
+)
+def test_the_patient_code_is_the_group(tmp_path, field, group):
+    path = write_edf(tmp_path / "file.edf")
+    content = path.read_bytes()
+    path.write_bytes(content[:8] + field.encode().ljust(80) + content[88:])
+    assert Recordings.read(path, window_s=10).groups.tolist() == [group] * 6
+    assert Recordings.read(path, window_s=math.inf).groups.tolist() == [group]
 
 
 def test_bdf(tmp_path):

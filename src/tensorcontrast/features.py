@@ -185,6 +185,12 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         signals, fs, channels = self._signals(X)
         checks.check_y_length(y, len(signals))
         rng = checks.generator(self.random_state)
+        if len(signals) < 2:
+            raise InvalidInputError(
+                f"n_samples={len(signals)}: a fit needs at least 2 windows, and X has shape "
+                f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
+                "Recordings.read(path, window_s=10) or Recordings.from_signals"
+            )
         tensorize = clone(self.tensorize) if self.tensorize is not None else SpectrogramTensor(fs)
         if self.n_jobs is not None and tensorize.get_params().get("n_jobs", 0) is None:
             tensorize.set_params(n_jobs=self.n_jobs)
@@ -286,8 +292,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         signals, fs, channels = self._signals(X)
         if _is_recordings(X) and fs != self.fs_:
             raise InvalidInputError(
-                f"the recordings have fs={fs} but the model was fitted at fs={self.fs_}; "
-                "resample them"
+                f"the recordings have a sampling rate of {fs} but the model was fitted at "
+                f"{self.fs_}; resample them"
             )
         if _is_recordings(X) and X.channels is not None and channels != self.channels_:
             raise InvalidInputError(
@@ -327,7 +333,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if _is_recordings(X):
             if fs is not None and X.fs is not None and float(fs) != float(X.fs):
                 raise InvalidInputError(
-                    f"fs={fs} was given but the recordings have fs={X.fs}; leave fs out or resample"
+                    f"fs={fs} was given but the recordings have a sampling rate of {X.fs}; leave "
+                    "fs out or resample"
                 )
             fs = X.fs if fs is None else fs
             channels = X.channels if channels is None else channels

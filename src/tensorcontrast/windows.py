@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +13,12 @@ import numpy.typing as npt
 
 from tensorcontrast._arrays import as_array
 from tensorcontrast._recording_checks import as_labels, as_names, as_sampling_rate
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
-__all__ = ["Windows", "cut", "window_points"]
+__all__ = ["DEFAULT_WINDOW_S", "Windows", "cut", "default_window_s", "window_points"]
+
+#: Length of windows, in seconds, of one continuous recording where the caller gives none.
+DEFAULT_WINDOW_S = 10.0
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -47,6 +52,23 @@ def window_points(fs: float | None, window_s: float | None, window: int | None) 
     if points < 1:
         raise InvalidInputError(f"a window of {points} points is too short; take at least 1")
     return points
+
+
+def default_window_s(where: object, n_times: int, fs: float) -> float:
+    """Length of windows of one continuous recording for which none was given, in seconds.
+
+    A recording that holds at least two windows of ``DEFAULT_WINDOW_S`` is cut by these, with a
+    warning. A shorter one is left whole: the length is infinite.
+    """
+    if n_times < 2 * window_points(fs, DEFAULT_WINDOW_S, None):
+        return math.inf
+    warnings.warn(
+        f"{where}: cut into windows of {DEFAULT_WINDOW_S:g} s, the default for one continuous "
+        "recording; pass window_s= with the length that suits your data",
+        TensorContrastWarning,
+        stacklevel=2,
+    )
+    return DEFAULT_WINDOW_S
 
 
 def cut(

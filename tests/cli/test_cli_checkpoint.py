@@ -128,7 +128,7 @@ def test_checkpoints_of_other_fits_are_refused(cli, data, other, tmp_path):
     done = cli("fit", data, *LONG, "-p", "beta=0.5", *again)
     assert (done.code, "beta=0.5" in done.err, "--resume" in done.err) == (2, True, True)
     done = cli("fit", data, *LONG, "--seed", 4, *again)
-    assert (done.code, "random_state" in done.err) == (2, True)
+    assert (done.code, "another --seed" in done.err) == (2, True)
     done = cli("fit", other, *LONG, *again, "--json")
     assert done.code == 4
     assert "other data" in done.json["error"]["message"]

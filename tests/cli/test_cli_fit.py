@@ -405,3 +405,34 @@ def test_recordings_in_edf(cli, recordings, tmp_path, small):
     assert (done.code, done.json["samples"]) == (0, 12)
     done = cli("transform", model, path, "-o", tmp_path / "g.csv", "--step", "25pt", "--json")
     assert (done.code, done.json["samples"]) == (0, 23)
+    pattern = ["--groups", r"(?P<group>n\w)"]
+    assert cli("transform", model, path, "-o", tmp_path / "h.npz", *pattern).code == 0
+    with np.load(tmp_path / "h.npz") as found:
+        assert set(found["groups"].tolist()) == {"ni"}
+    done = cli("fit", path, "-o", tmp_path / "n.tcm", "--groups", r"(?P<group>S\d)")
+    assert done.code == 3
+    assert "night.edf: the name does not match --groups" in done.err
+    assert cli("fit", "synthetic", "-o", tmp_path / "n.tcm", *pattern).code == 2
+
+
+def test_one_long_recording_is_cut_by_the_default(cli, tmp_path, small):
+    edfio = pytest.importorskip("edfio", reason="needs the extra 'data'")
+    values = np.random.default_rng(0).normal(size=65 * 20)
+    path = tmp_path / "night.edf"
+    edfio.Edf([edfio.EdfSignal(values, sampling_frequency=20, label="EEG")]).write(path)
+    model = tmp_path / "m.tcm"
+    done = cli("fit", path, "-o", model, *small, "--json")
+    assert (done.json["samples"], done.json["n_times"]) == (6, 200)
+    assert "10 s, the default" in done.json["warnings"][0]
+    assert "pass --window with the length" in done.json["warnings"][0]
+    # 15 s of step in points and length in seconds: cut once the rate is known, not before
+    mixed = ["--window", 30, "--step", "300pt", "-f", "--json"]
+    done = cli("fit", path, "-o", model, *small, *mixed)
+    assert (done.json["samples"], done.json["n_times"]) == (3, 600)
+
+
+def test_one_window_is_told_how_to_cut(cli, recordings, tmp_path):
+    path = recordings[:1].save(tmp_path / "one.npz")
+    done = cli("fit", path, "-o", tmp_path / "m.tcm")
+    assert done.code == 4
+    assert "at least 2 windows" in done.err and "--window" in done.err

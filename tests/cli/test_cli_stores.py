@@ -438,7 +438,7 @@ def test_stores_that_do_not_fit(cli, model, recordings, tmp_path):
     assert (done.code, "40" in done.err) == (4, True)
     slow = recordings._with(fs=50.0, columns={})
     done = cli("evaluate", model, as_store(slow, tmp_path / "slow.zarr", 30))
-    assert (done.code, "fs" in done.err) == (4, True)
+    assert (done.code, "sampling rate" in done.err) == (4, True)
     named = recordings._with(channels=("A", "B", "Cz"), columns={})
     done = cli("evaluate", model, as_store(named, tmp_path / "named.zarr", 30))
     assert (done.code, "'Fz'" in done.err) == (4, True)

@@ -131,7 +131,7 @@ def test_channels_of_a_store(store: Path, tmp_path: Path) -> None:
         (["--memory-limit", "much"], "is no size"),
         (["--window", "2"], "--window is not for stores"),
         (["--drop-nan"], "--drop-nan is not for stores"),
-        (["--fs", "3"], "says fs=100"),
+        (["--fs", "3"], "has 100 samples per second"),
     ],
 )
 def test_wrong_options(store: Path, tmp_path: Path, options: list[str], message: str) -> None:

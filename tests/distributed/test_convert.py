@@ -15,7 +15,14 @@ import pytest
 from tensorcontrast import Recordings
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.distributed import convert, is_store, open_store, parts
-from tensorcontrast.errors import DataNotFoundError, FileError, ForeignFileError, NewerFileError
+from tensorcontrast.errors import (
+    DataNotFoundError,
+    FileError,
+    ForeignFileError,
+    InvalidInputError,
+    MissingDependencyError,
+    NewerFileError,
+)
 
 zarr = pytest.importorskip("zarr")
 
@@ -66,7 +73,7 @@ def test_a_store_holds_what_the_files_hold(folder: Path, tmp_path: Path) -> None
     assert names == ["sit", "walk"] * 2 + ["sit"] + ["run", "sit"] * 3 + ["run"] + [""] * 3
     assert rec.columns["recording"].tolist() == ["a.npz"] * 5 + ["b/c.npz"] * 7 + ["d.npz"] * 3
     assert rec.groups is not None
-    assert rec.groups.tolist() == ["a"] * 5 + ["c"] * 7 + ["d"] * 3
+    assert rec.groups.tolist() == ["a"] * 5 + ["b/c"] * 7 + ["d"] * 3
     assert len(rec) == 15
     assert steps[0] == (0, 3, "reading")
     assert steps[-1] == (4, 4, "writing")
@@ -149,8 +156,60 @@ def test_files_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
     Recordings(np.zeros((2, 3, 21), dtype=np.float32), fs=50.0, channels=("x", "y", "z")).save(
         folder / "z.npz"
     )
-    with pytest.raises(FileError, match=r"z\.npz: points of a window is 21, but 20"):
+    with pytest.raises(FileError, match=r"z\.npz: points of a window is 21, but a\.npz has 20"):
         convert(folder, tmp_path / "s.zarr")
+
+
+@pytest.mark.parametrize("batch", [1, 10**9])  # in two parts, and in one
+def test_files_at_two_rates_are_named_with_their_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(parts, "BATCH_BYTES", batch)
+    source = nights(tmp_path, {"a": ("X", 100), "b": ("X", 128)})
+    said = r"b\.edf: sampling rate is 128 Hz, but a\.edf has 100 Hz; resample"
+    with pytest.raises(FileError, match=said):
+        convert(source, tmp_path / "s.zarr", window_s=2)
+
+
+def nights(tmp_path: Path, files: dict[str, tuple[str, int]]) -> Path:
+    """EDF files of four seconds: names, patient codes and rates."""
+    edfio = pytest.importorskip("edfio")
+    source = tmp_path / "nights"
+    for name, (code, fs) in files.items():
+        path = source / f"{name}.edf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        signal = edfio.EdfSignal(np.random.default_rng(0).standard_normal(4 * fs), fs, label="C3")
+        edfio.Edf([signal], patient=edfio.Patient(code=code)).write(path)
+    return source
+
+
+def test_groups_are_patient_codes_or_come_from_names(tmp_path: Path) -> None:
+    files = {"S1a": ("P7", 50), "S1b": ("P7", 50), "S2/x": ("X", 50), "S3/x": ("X", 50)}
+    source = nights(tmp_path, files)
+    rec = open_store(convert(source, tmp_path / "codes.zarr", window_s=4))
+    assert rec.groups is not None
+    assert rec.groups.tolist() == ["P7", "P7", "S2/x", "S3/x"]
+    pattern = r"(?P<group>S\d+)"
+    rec = open_store(convert(source, tmp_path / "names.zarr", window_s=4, groups=pattern))
+    assert rec.groups is not None
+    assert rec.groups.tolist() == ["S1", "S1", "S2", "S3"]
+    for wrong, error, said in (
+        (r"(?P<group>S1)", FileError, r"S2/x\.edf: the name does not match"),
+        (r"(?P<group>S1*?)(?P<x>", InvalidInputError, "not a regular expression"),
+        (r"(?P<who>S\d)", InvalidInputError, "no part named 'group'"),
+    ):
+        with pytest.raises(error, match=said):
+            convert(source, tmp_path / "wrong.zarr", window_s=4, groups=wrong)
+    assert not (tmp_path / "wrong.zarr").exists()
+
+
+def test_without_dask_nothing_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dask.array", None)
+    with pytest.raises(MissingDependencyError, match=r"tensorcontrast\[dask\]"):
+        convert(folder, tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
 
 
 def test_windows_with_gaps(folder: Path, tmp_path: Path) -> None:

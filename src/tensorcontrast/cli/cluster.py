@@ -141,12 +141,15 @@ def open_data(data: str, options: Reading, cluster: Cluster) -> StoredRecordings
         if getattr(options, name):
             option = name.replace("_", "-")
             raise UsageFailure(
-                f"--{option} is not for stores; tensorcontrast convert cuts windows and drops gaps"
+                f"--{option} is not for stores; tensorcontrast convert cuts windows, drops gaps "
+                "and takes --groups"
             )
     rec = open_store(data)
     if options.fs is not None:
         if rec.fs is not None and rec.fs != options.fs:
-            raise InvalidInputError(f"{data} says fs={rec.fs:g}, not --fs {options.fs:g}")
+            raise InvalidInputError(
+                f"{data} has {rec.fs:g} samples per second, not --fs {options.fs:g}"
+            )
         rec = replace(rec, fs=float(options.fs))
     return _with_channels(rec, options.channel_names, data)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from tensorcontrast.cli.failures import UsageFailure
@@ -38,6 +39,14 @@ def convert(
     channels: Annotated[
         str | None,
         typer.Option("--channels", metavar="A,B", help="Only these channels, in this order."),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="PATTERN",
+            help=r"Subjects by file name, as '(?P<group>S\d+)'; default: patient code, else file.",
+        ),
     ] = None,
     drop_nan: Annotated[
         bool, typer.Option("--drop-nan", help="Leave out windows with missing values.")
@@ -75,6 +84,7 @@ def convert(
                 overlap=overlap,
                 channels=names,
                 drop_nan=drop_nan,
+                groups=groups,
                 workers=workers,
                 chunk_bytes=chunk * 2**20,
                 progress=lambda done, total, text: update(done=done, total=total, text=text),
@@ -92,6 +102,7 @@ def convert(
         "fs": rec.fs,
         "channels": rec.channels,
         "classes": rec.classes,
+        "groups": 0 if rec.groups is None else len(np.unique(rec.groups)),
         "chunks": int(rec.X.numblocks[0]),
         "seconds": round(session.seconds, 3),
     }
@@ -99,7 +110,8 @@ def convert(
     shown = facts(
         {
             "store": safe(target),
-            "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}",
+            "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}, "
+            f"{data['groups']:,} subjects",
             "chunks": f"{data['chunks']:,} of up to {rec.X.chunksize[0]:,} windows",
             "time": f"{session.seconds:.1f} s",
         }

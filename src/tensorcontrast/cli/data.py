@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import DATASETS, complete_data
 from tensorcontrast.cli.session import Session
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
+from tensorcontrast.readers.grouping import groups_by_name, is_pattern
 
 if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
@@ -55,7 +57,11 @@ class Reading:
     ] = None
     groups: Annotated[
         str | None,
-        _option("--groups", metavar="COLUMN", help="Column with the subjects, kept together."),
+        _option(
+            "--groups",
+            metavar="COLUMN",
+            help=r"Column with the subjects, or their pattern in file names: '(?P<group>S\d+)'.",
+        ),
     ] = None
     sample: Annotated[
         str | None,
@@ -168,6 +174,8 @@ def _builtin(session: Session, data: str) -> bool:
 def _load(data: str, options: Reading, windows: cutting.Windows | None) -> tuple[Recordings, bool]:
     from tensorcontrast import datasets
 
+    if is_pattern(options.groups):
+        raise UsageFailure(f"--groups {options.groups!r} is for names of files; {data} is built in")
     for option in ("sample", "time", "data_format"):
         if getattr(options, option) is not None:
             name = option.replace("_", "-")
@@ -220,7 +228,7 @@ def _read_file(
         "sample": options.sample,
         "time": options.time,
         "label": options.labels,
-        "group": options.groups,
+        "group": None if is_pattern(options.groups) else options.groups,
         "fs": options.fs,
         "channels": names,
         "allow_nan": gaps or None,
@@ -231,8 +239,14 @@ def _read_file(
     named = kind in ("csv", "parquet", "edf", "wfdb")  # formats that name their channels
     if model is not None and names is None and named and model.channels_ is not None:
         given["channels"] = list(model.channels_)
-    cut = windows.for_reader() if windows is not None and "window" in accepted else None
-    rec = readers.read(path, format=kind, **given, **(cut or {}))
+    cut = None
+    if windows is not None and "window" in accepted:
+        cut = windows.for_reader()
+        given |= cut or {"window_s": math.inf}  # cut later, at the rate that is then known
+    rec = readers.read(path, format=kind, **given)
+    if is_pattern(options.groups):
+        files = rec.columns.get("record", np.full(len(rec), path.name))
+        rec = _rebuilt(rec, groups=groups_by_name(str(options.groups), files.tolist()))
     return rec if "label" in accepted else _roles(rec, options, data), cut is not None
 
 
@@ -248,7 +262,7 @@ def _rebuilt(rec: Recordings, **changes: Any) -> Recordings:
 def _roles(rec: Recordings, options: Reading, data: str) -> Recordings:
     """Take labels and groups from the columns that were named."""
     for option, column in (("labels", options.labels), ("groups", options.groups)):
-        if column is None:
+        if column is None or is_pattern(column):
             continue
         own = {"labels": "y", "groups": "groups"}[option]
         if column == own and getattr(rec, own) is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import re
 from enum import IntEnum
 
+from tensorcontrast.cli.advice import in_options
 from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
@@ -40,19 +40,6 @@ class UsageFailure(TensorContrastError):
     """A wrong combination of options or a value that cannot be used."""
 
 
-#: Ways out of the library in the words of the command line.
-_WORDS = (
-    (re.compile(r"pass allow_nan=True|allow_nan=True"), "pass --drop-nan"),
-    (re.compile(r"\bpass format= ?"), "pass --data-format "),
-    (re.compile(r"\bpass (channels|sample|fs)= ?"), r"pass --\1 "),
-    (re.compile(r"fit without resume="), "leave --resume out (--force begins anew)"),
-    (
-        re.compile(r"with checkpoint=PATH, fit\(resume=PATH\) goes on with the same data"),
-        "after --checkpoint FILE the same command with --resume goes on",
-    ),
-)
-
-
 def code_of(error: BaseException) -> Code:
     """Exit code of an error."""
     if isinstance(error, KeyboardInterrupt):
@@ -75,10 +62,8 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return str(error).removeprefix("stopped: ") or "nothing was written"
     if isinstance(error, TensorContrastError):
-        text = str(error)
-        for pattern, words in _WORDS:
-            text = pattern.sub(words, text)
-        return text
+        # A usage failure speaks of options already.
+        return str(error) if isinstance(error, UsageFailure) else in_options(str(error))
     if isinstance(error, MemoryError):
         return (
             "the data do not fit into memory; use fewer channels (--channels), shorter windows "

@@ -19,6 +19,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tensorcontrast.cli.advice import in_options
 from tensorcontrast.cli.failures import Code, UsageFailure, code_of, message_of
 from tensorcontrast.errors import FileError, TensorContrastWarning
 from tensorcontrast.report.text import plain
@@ -204,7 +205,7 @@ class Session:
             ours = issubclass(category, TensorContrastWarning)
             # by name, for scikit-learn need not be there yet
             if ours or category.__name__ == "ConvergenceWarning" or self.verbose:
-                self.warn(message)
+                self.warn(in_options(str(message)))
 
         warnings.showwarning = show
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tensorcontrast.cli.failures import UsageFailure
+from tensorcontrast.cli.failures import UsageFailure, message_of
 from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
             channels = rec.channels if settings.augment == "har" else None
             view = augment.paper(settings.augment, fs=rec.fs, channels=channels)
     except InvalidInputError as error:
-        raise UsageFailure(f"augment: {error}") from error
+        raise UsageFailure(f"augment: {message_of(error)}") from error
     model = ContrastiveFeatures(
         tensorize=tensorize,
         augment=view,
@@ -129,7 +129,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         checks.check_parameters(model.decompose)
         tensorize._check_params()
     except InvalidInputError as error:
-        raise UsageFailure(str(error)) from error
+        raise UsageFailure(message_of(error)) from error
     return model
 
 
@@ -153,4 +153,4 @@ def _decomposition(settings: FitSettings) -> Any:
     try:
         return make(rank=settings.rank, **params)
     except InvalidInputError as error:
-        raise UsageFailure(str(error)) from error
+        raise UsageFailure(message_of(error)) from error

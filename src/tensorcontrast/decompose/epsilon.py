@@ -82,7 +82,7 @@ def largest_inside(
     if beta == 0.0 and not kept.interrupted:
         checks.warn(
             f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
-            f"{epsilon:.0%} of the fit without contrast; beta_=0 is used",
+            f"{epsilon:.0%} of the fit without contrast; no contrast is used",
         )
     kept.learned = {**kept.learned, "beta_": beta}
     return kept

@@ -33,6 +33,7 @@ from tensorcontrast.distributed.parts import (
 from tensorcontrast.distributed.store import ABOUT, FORMAT
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.files import one_at_a_time
+from tensorcontrast.readers.grouping import groups_by_name
 
 Array = NDArray[Any]
 #: Called with what is done, all there is to do, and words.
@@ -50,6 +51,7 @@ def convert(
     overlap: float = 0.0,
     channels: Sequence[str] | None = None,
     drop_nan: bool = False,
+    groups: str | None = None,
     workers: int = 1,
     chunk_bytes: int = CHUNK_BYTES,
     progress: Progress | None = None,
@@ -64,9 +66,14 @@ def convert(
     target : path
         The store. One that a stopped conversion of the same files has left is finished.
     window_s, overlap, channels
-        As in the readers of EDF and WFDB.
+        As in the readers of EDF and WFDB, with their default for long recordings.
     drop_nan : bool
         Leave out windows with missing values; they are an error otherwise.
+    groups : str, optional
+        A regular expression with a part named ``group``, such as ``(?P<group>S[0-9]+)``: what it
+        matches in the name of a file, below the folder, is the group of its windows. By default
+        groups are those of npz files, the patient codes of EDF+ and BDF+ files, and else the names
+        of the files.
     workers : int
         Processes that read and write.
     chunk_bytes : int
@@ -79,13 +86,16 @@ def convert(
     Path
         The store, for :func:`~tensorcontrast.distributed.open_store`.
     """
-    package("zarr")
+    for name in ("zarr", "dask.array"):  # to write the store, and to open it
+        package(name)
     options = Options(
-        window_s, float(overlap), None if channels is None else tuple(channels), drop_nan
+        window_s, float(overlap), None if channels is None else tuple(channels), drop_nan, groups
     )
     if workers < 1:
         raise InvalidInputError(f"workers={workers}: at least one process is needed")
     folder, files = files_of(Path(source).expanduser())
+    if groups is not None:
+        groups_by_name(groups, files)  # told before anything is written
     store = Path(target).expanduser()
     if store.exists() and not (store / "parts").is_dir():
         raise FileError(f"{store} exists and is not overwritten; remove it or name another place")
@@ -94,11 +104,11 @@ def convert(
     told = progress or (lambda done, total, text: None)
     with one_at_a_time(store):
         (store / "parts").mkdir(parents=True, exist_ok=True)
-        groups = list(batches(folder, files, options))
-        paths = [store / "parts" / f"{batch.key}.npz" for batch in groups]
-        _read_all(groups, paths, workers, told)
+        jobs = list(batches(folder, files, options))
+        paths = [store / "parts" / f"{batch.key}.npz" for batch in jobs]
+        _read_all(jobs, paths, workers, told)
         parts = [Part.of(path) for path in paths]
-        _Assembly(store, groups, parts, chunk_bytes).run(workers, told)
+        _Assembly(store, jobs, parts, chunk_bytes).run(workers, told)
         shutil.rmtree(store / "parts")
     return store
 
@@ -109,10 +119,15 @@ def _read_all(groups: list[Batch], paths: list[Path], workers: int, told: Progre
     ]
     total = len(groups)
     told(total - len(waiting), total, "reading")
+    files: dict[str, list[str]] = {}  # by what was said of them
     for done, notes in enumerate(_parallel(read_batch, waiting, workers), 1):
         for note in notes:
-            warnings.warn(note, TensorContrastWarning, stacklevel=4)
+            name, _, said = note.partition(": ")
+            files.setdefault(said, []).append(name)
         told(total - len(waiting) + done, total, "reading")
+    for said, names in files.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        warnings.warn(f"{min(names)}{more}: {said}", TensorContrastWarning, stacklevel=4)
 
 
 def _parallel(
@@ -162,11 +177,13 @@ class _Assembly:
     def _facts(self) -> dict[str, Any]:
         """Return what all parts have in common."""
         facts: dict[str, Any] | None = None
+        first = ""
         for batch, part in zip(self.batches, self.parts, strict=True):
             own = part.about["facts"]
             if own is not None:
-                facts = own if facts is None else facts
-                check_alike(f"{batch.folder}/{batch.files[0]}", own, facts)
+                if facts is None:
+                    facts, first = own, batch.files[0]
+                check_alike(batch.files[0], own, first, facts)
         if facts is None:
             raise FileError(f"{self.store}: every window has missing values; nothing is left")
         return facts

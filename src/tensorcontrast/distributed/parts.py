@@ -20,6 +20,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.files import atomic_write
+from tensorcontrast.readers.grouping import groups_by_name
 from tensorcontrast.recordings import Recordings
 
 Array = NDArray[Any]
@@ -37,6 +38,7 @@ class Options:
     overlap: float = 0.0
     channels: tuple[str, ...] | None = None
     drop_nan: bool = False
+    groups: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def read_batch(batch: Batch, path: Path) -> list[str]:
             rec = _read_file(batch, name)
             if rec is not None:
                 recs.append(rec)
-                check_alike(f"{batch.folder}/{name}", _facts(rec), _facts(recs[0]))
+                check_alike(name, _facts(rec), str(recs[0].columns["file"][0]), _facts(recs[0]))
     notes = [str(w.message) for w in caught if issubclass(w.category, TensorContrastWarning)]
     # The signals first: where the rest is, they are.
     with atomic_write(path.with_suffix(".npy")) as stream:
@@ -147,7 +149,12 @@ def _read_file(batch: Batch, name: str) -> Recordings | None:
     if options.channels is not None and rec.channels != options.channels:
         rec = rec.select(channels=list(options.channels))
     start = rec.columns.get("start", np.zeros(len(rec), dtype=np.int64))
-    groups = rec.groups if rec.groups is not None else np.full(len(rec), Path(name).stem)
+    groups = rec.groups
+    if options.groups is not None:
+        groups = np.repeat(groups_by_name(options.groups, [name]), len(rec))
+    elif groups is None or (groups.astype(np.str_) == path.stem).all():
+        # Files of one name in several folders are not of one subject.
+        groups = np.full(len(rec), Path(name).with_suffix("").as_posix())
     rec = rec._with(
         groups=groups, columns={"file": np.full(len(rec), name), "start": start.astype(np.int64)}
     )
@@ -180,13 +187,24 @@ def _facts(rec: Recordings) -> dict[str, Any]:
     }
 
 
-def check_alike(where: str, facts: dict[str, Any], first: dict[str, Any]) -> None:
-    """Raise where a file differs from those before it in what all must have in common."""
-    for key, value in facts.items():
-        if value != first[key]:
+#: What to do about files that differ.
+_WAYS_OUT = {
+    "sampling rate": "resample one of them",
+    "channels": "choose channels that all have",
+    "number of channels": "choose channels that all have",
+    "points of a window": "give a window",
+    "units": "choose channels of one unit",
+    "type of numbers": "save them as one type",
+}
+
+
+def check_alike(where: str, facts: dict[str, Any], other: str, first: dict[str, Any]) -> None:
+    """Raise where a file differs from another one in what all must have in common."""
+    for key, way_out in _WAYS_OUT.items():
+        if facts[key] != first[key]:
+            a, b = (f"{v:g} Hz" if isinstance(v, float) else v for v in (facts[key], first[key]))
             raise FileError(
-                f"{where}: {key} is {value}, but {first[key]} in the files before; choose channels "
-                "that all have, give a window, or convert such files apart"
+                f"{where}: {key} is {a}, but {other} has {b}; {way_out}, or convert them apart"
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,10 @@ from tensorcontrast.errors import (
 from tensorcontrast.names import listed
 from tensorcontrast.readers._files import existing, file_errors, optional
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.windows import default_window_s
+
+#: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
+_PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
 
 
 def read_edf(
@@ -32,7 +38,10 @@ def read_edf(
     overlap: float = 0.0,
     allow_nan: bool = False,
 ) -> Recordings:
-    """Read an EDF or BDF file, whole (one sample) or cut into windows.
+    """Read an EDF or BDF file, cut into windows.
+
+    The group of all windows is the patient code of the header, in the form of EDF+ and BDF+, or the
+    name of the file where there is none.
 
     Parameters
     ----------
@@ -42,7 +51,9 @@ def read_edf(
         Labels of the signals to read, in this order; all by default. They must have one sampling
         rate.
     window_s, window, overlap
-        Windows, as in :meth:`Recordings.from_signals`.
+        Windows, as in :meth:`Recordings.from_signals`. Without a length, windows of 10 s are
+        cut, with a warning; recordings shorter than 20 s, and all with ``window_s=math.inf``,
+        stay whole (one window).
     allow_nan : bool
         Not needed for EDF, which has no missing values.
     """
@@ -72,9 +83,12 @@ def read_edf(
             "channels": list(rates),
             "units": units if len(set(units)) > 1 else units[0],
             "name": source.stem,
+            "groups": [_patient_code(edf) or source.stem],
             "allow_nan": allow_nan,
         }
         if window_s is None and window is None:
+            window_s = default_window_s(source, signals.shape[1], fs)
+        if window_s == math.inf and window is None:
             return Recordings(signals[None], fs=fs, **about)
         return Recordings.from_signals(
             [signals], fs=fs, window_s=window_s, window=window, overlap=overlap, **about
@@ -128,6 +142,16 @@ def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[
 def _text(field: Any) -> str:
     """Text of a header; some recorders fill it up with zeros in place of blanks."""
     return str(field).rstrip("\0 ")
+
+
+def _patient_code(edf: Any) -> str:
+    """Patient code of the header, where the field has the form of EDF+; empty where it has not.
+
+    Other than in EDF+, the field is free text, often a name.
+    """
+    found = _PATIENT.fullmatch(_text(edf.local_patient_identification))
+    code = "" if found is None else found[1]
+    return "" if code.upper() == "X" else code
 
 
 def _check_scale(signal: Any, where: Path) -> None:

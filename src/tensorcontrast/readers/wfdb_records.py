@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from tensorcontrast.readers._files import (
     optional,
 )
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.windows import default_window_s
 
 # Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
 _BYTES = {"8": Fraction(1), "16": Fraction(2), "24": Fraction(3), "32": Fraction(4)}
@@ -71,7 +73,9 @@ def read_wfdb(
 ) -> Recordings:
     """Read a WFDB record or all records of a folder.
 
-    Without a window every record is one sample, and records of a folder must have one length.
+    Without a window every record of a folder is one window, and all must have one length. A single
+    record of 20 s or more is cut into windows of 10 s, with a warning; ``window_s=math.inf`` leaves
+    it whole.
     The column ``record`` has the name of the record of each sample.
 
     Parameters
@@ -105,7 +109,9 @@ def read_wfdb(
         labels = np.asarray([n.relative_to(source).as_posix() if folder else n.name for n in names])
         units = first.units if len(set(first.units)) > 1 else first.units[0]
         about: dict[str, Any] = {"channels": first.channels, "units": units, "name": source.name}
-        if window_s is None and window is None:
+        if window_s is None and window is None and len(records) == 1:
+            window_s = default_window_s(source, first.signals.shape[1], first.fs)
+        if window is None and window_s in (None, math.inf):
             odd = [k for k, r in enumerate(records) if r.signals.shape != first.signals.shape]
             if odd:
                 raise FileError(
