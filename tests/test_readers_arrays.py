@@ -237,7 +237,7 @@ def test_damaged_folders(folder):
     with pytest.raises(DamagedFileError, match=r"y\.npy.*never pickled"):
         Recordings.read(folder)
     np.save(folder / "y.npy", np.zeros(4, int))
-    with pytest.raises(FileError, match="y has shape"):
+    with pytest.raises(FileError, match="y has 4 labels"):
         Recordings.read(folder)
 
 

@@ -114,12 +114,12 @@ def test_huge_finite_values_are_no_infinity():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"y": [0, 1]}, r"y has shape \(2,\), but X has 4 samples"),
+        ({"y": [0, 1]}, "y has 2 labels but X has 4 windows"),
         ({"y": [[0, 1, 0, 1]]}, "y has shape"),
         ({"y": [0, 1, 2, -2]}, r"y\[3\] is -2"),
         ({"y": [0, 1, 2, 0], "classes": ["a", "b"]}, r"y\[2\] is 2, but there are 2 classes"),
         ({"y": [0, 0.5, 1, 1]}, r"y\[1\] is 0.5"),
-        ({"y": [0, np.nan, 1, 1]}, r"y\[1\] is nan.*-1 for unlabelled"),
+        ({"y": [0, np.inf, 1, 1]}, r"y\[1\] is inf, which is not a class"),
         ({"groups": [1, 2, 3]}, "groups has shape"),
         ({"groups": [1.5, 2, 3, 4]}, "neither integers nor text"),
         ({"groups": [{}, {}, {}, {}]}, "Python objects"),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tensorcontrast._arrays import as_array
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.labels import read_labels
 from tensorcontrast.names import listed
 
 AnyArray = npt.NDArray[Any]
@@ -139,45 +140,45 @@ def as_per_sample(what: str, values: npt.ArrayLike, n: int, ndim: int | None = 1
 
 
 def as_labels(
-    y: AnyArray, classes: tuple[str, ...] | None
+    y: Any, n: int | None, classes: tuple[str, ...] | None
 ) -> tuple[IntArray, tuple[str, ...] | None]:
-    """Turn labels into integers from 0, with -1 for unlabelled."""
-    if y.dtype.kind in "US":
-        y = y.astype(np.str_)
-        names = classes if classes is not None else tuple(np.unique(y).tolist())
-        unknown = sorted(set(y.tolist()) - set(names))
+    """Turn labels, ``n`` where given, into integers from 0 with -1 for unlabelled."""
+    labels = read_labels(y, n, declared=classes or ())
+    found = labels.classes
+    if found.dtype.kind == "U":
+        check_unicode("y", found.tolist())
+        names = classes if classes is not None else tuple(found.tolist())
+        unknown = sorted(set(found.tolist()) - set(names))
         if unknown:
             raise InvalidInputError(
                 f"y holds {listed(unknown)}, which is none of the classes {listed(names)}"
             )
-        place = {name: k for k, name in enumerate(names)}
-        found, inverse = np.unique(y, return_inverse=True)
-        return np.array([place[str(f)] for f in found], dtype=np.int64)[inverse], names
-    if y.dtype.kind == "f":
-        if not np.isfinite(y).all() or (y != np.round(y)).any():
-            first = int(np.flatnonzero(~np.isfinite(y) | (y != np.round(y)))[0])
+        numbers = np.array([names.index(name) for name in found.tolist()], dtype=np.int64)
+        return _numbered(labels.codes, numbers), names
+    if len(found):
+        low, high = int(found[0]), int(found[-1])
+        if low < 0:
             raise InvalidInputError(
-                f"y[{first}] is {y[first]}; labels are integers from 0, and -1 for unlabelled"
+                f"y[{int(np.argmax(labels.codes == 0))}] is {low}; labels start at 0, and -1 "
+                "stands for unlabelled"
             )
-    elif y.dtype.kind not in "iub":
-        raise InvalidInputError(f"y holds {y.dtype}; labels are integers or names")
-    low, high = int(y.min()), int(y.max())
-    if low < -1:
-        raise InvalidInputError(
-            f"y[{int(y.argmin())}] is {low}; labels start at 0, and -1 stands for unlabelled"
-        )
-    if high >= MOST_CLASSES:
-        raise InvalidInputError(
-            f"y[{int(y.argmax())}] is {high}; labels count classes from 0. Give ids as text, which "
-            "is turned into such labels"
-        )
-    out = y.astype(np.int64)
-    if classes is not None and high >= len(classes):
-        raise InvalidInputError(
-            f"y[{int(out.argmax())}] is {high}, but there are {len(classes)} classes "
-            f"(0 to {len(classes) - 1}): {listed(classes)}"
-        )
-    return out, classes
+        where = f"y[{int(labels.codes.argmax())}] is {high}"
+        if high >= MOST_CLASSES:
+            raise InvalidInputError(
+                f"{where}; labels count classes from 0. Give ids as text, which is turned into "
+                "such labels"
+            )
+        if classes is not None and high >= len(classes):
+            raise InvalidInputError(
+                f"{where}, but there are {len(classes)} classes (0 to {len(classes) - 1}): "
+                f"{listed(classes)}"
+            )
+    return _numbered(labels.codes, found.astype(np.int64)), classes
+
+
+def _numbered(codes: npt.NDArray[np.intp], numbers: IntArray) -> IntArray:
+    """Return the number of each label's class, -1 for codes of -1."""
+    return np.append(numbers, -1)[codes]
 
 
 def as_groups(groups: AnyArray) -> AnyArray:

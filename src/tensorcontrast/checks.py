@@ -180,38 +180,6 @@ def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
     return features
 
 
-def check_y_length(y: Any, n_samples: int) -> None:
-    """Raise where labels are given and are not one a sample."""
-    if y is not None:
-        shape = np.asarray(y).shape
-        if not shape or shape[0] != n_samples:
-            raise InvalidInputError(
-                f"y has {shape[0] if shape else 'no'} labels but X has {n_samples} samples"
-            )
-
-
-def check_labels(y: Any, n_samples: int) -> NDArray[np.intp]:
-    """Labels as 0-based integers without gaps, −1 for unknown (given as −1)."""
-    check_y_length(y, n_samples)
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise InvalidInputError(f"y has shape {labels.shape}; one label a sample is needed")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise InvalidInputError("y holds NaN or infinity; pass -1 for samples without a label")
-    try:
-        classes, out = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"y mixes labels of different kinds ({error}); use numbers or text throughout, with "
-            "-1 for samples without a label"
-        ) from error
-    if labels.dtype.kind in "iuf" and classes[0] == -1:
-        out = out - 1
-    return out.astype(np.intp)
-
-
 def generator(random_state: Any, *extra: int) -> np.random.Generator:
     """Make a Generator from scikit-learn's ``random_state``; further numbers give other streams."""
     if random_state is None:

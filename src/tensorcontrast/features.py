@@ -14,7 +14,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _beside, _learned, _shapes, _steady, _unit_length, checks, threads
+from tensorcontrast import (
+    _beside,
+    _learned,
+    _shapes,
+    _steady,
+    _unit_length,
+    checks,
+    labels,
+    threads,
+)
 from tensorcontrast import augment as augmentations
 from tensorcontrast._signals import as_signals, check_shape
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
@@ -183,7 +192,6 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _learn(self, X: Any, y: Any, sequence: Any, resume: Any) -> str:
         """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
         signals, fs, channels = self._signals(X)
-        checks.check_y_length(y, len(signals))
         rng = checks.generator(self.random_state)
         if len(signals) < 2:
             raise InvalidInputError(
@@ -197,6 +205,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         decompose = PLC() if self.decompose is None else clone(self.decompose)
         if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
             decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
+        labels.check_length(y, len(signals))
+        if isinstance(decompose, CPEstimator):  # what is wrong with labels is told before any work
+            y = decompose._read_labels(y, len(signals))
         if self.missing == "mask":
             for part in (tensorize, decompose):
                 if "missing" not in part.get_params():
@@ -363,8 +374,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def labels_(self) -> NDArray[np.intp]:
         """Pseudo class of each fitted window."""
         check_is_fitted(self, "decompose_")
-        labels: NDArray[np.intp] = self.decompose_.labels_
-        return labels
+        found: NDArray[np.intp] = self.decompose_.labels_
+        return found
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all parts to one model file, to be read by :func:`tensorcontrast.load_model`."""

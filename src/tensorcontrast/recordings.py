@@ -65,8 +65,9 @@ class Recordings:
         Signals. float32 and float64 are kept; integers become float32 (float64 where float32
         would round them) and are multiplied by ``scale``.
     y : array of shape (n,), optional
-        Classes as integers from 0, or -1 for unlabelled samples; or class names, which are then
-        turned into integers (by ``classes`` where given, else in sorted order).
+        Classes as integers from 0; or class names, which are then turned into integers (by
+        ``classes`` where given, else in sorted order). Windows without a label have -1, None,
+        NaN, NA or empty text, and -1 in the attribute ``y``.
     groups : array of shape (n,), optional
         Who or what each sample came from (subject, patient, machine), integers or text. Splits
         keep a group together.
@@ -129,7 +130,7 @@ class Recordings:
             )
         self.y: IntArray | None = None
         if y is not None:
-            self.y, self.classes = as_labels(as_per_sample("y", y, n), self.classes)
+            self.y, self.classes = as_labels(y, n, self.classes)
         self.groups: AnyArray | None = None
         if groups is not None:
             self.groups = as_groups(as_per_sample("groups", groups, n))
@@ -303,8 +304,8 @@ class Recordings:
             Fraction, from 0 to below 1, that neighbouring windows share. What is left at the end
             of a signal and does not fill a window is left out.
         labels : sequence, optional
-            One label a signal, or one array a signal with a label for each point in time:
-            integers (-1 for none) or names.
+            One label per signal, or one array per signal with a label for each sample in time:
+            integers or names, and -1, None, NaN or empty text for none.
         label_rule : {"majority", "drop"}
             For labels of points: take the most frequent one of the window (the first class of
             equals), or drop windows with more than one label.

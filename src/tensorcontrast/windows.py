@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tensorcontrast._arrays import as_array
 from tensorcontrast._recording_checks import as_labels, as_names, as_sampling_rate
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.labels import label_array
 
 __all__ = ["DEFAULT_WINDOW_S", "Windows", "cut", "default_window_s", "window_points"]
 
@@ -181,15 +182,18 @@ def _codes(
             f"labels has {len(labels)} entries for {len(arrays)} signals; give one label or one "
             "array of labels a signal"
         )
-    each = [np.atleast_1d(np.asarray(label)) for label in labels]
+    given = list(labels)
+    each = [label_array(label if np.ndim(label) else [label]) for label in given]
     for k, (label, array) in enumerate(zip(each, arrays, strict=True)):
-        scalar = np.ndim(labels[k]) == 0
+        scalar = np.ndim(given[k]) == 0
         if label.ndim != 1 or not (scalar or len(label) == array.shape[1]):
             raise InvalidInputError(
-                f"labels[{k}] has shape {np.shape(labels[k])}, but signals[{k}] has "
+                f"labels[{k}] has shape {np.shape(given[k])}, but signals[{k}] has "
                 f"{array.shape[1]} points in time"
             )
-    flat, names = as_labels(np.concatenate(each), names)
+    if len({label.dtype.kind for label in each}) > 1:  # one array must not turn numbers into text
+        each = [label.astype(object) for label in each]
+    flat, names = as_labels(np.concatenate(each), None, names)
     ends = np.cumsum([len(label) for label in each])
     return [np.asarray(part) for part in np.split(flat, ends[:-1])], names
 

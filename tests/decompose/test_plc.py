@@ -61,7 +61,9 @@ def test_true_graph_parts_classes_better_than_none(planted):
 
 def test_pseudo_graph_ignores_y(planted):
     X, view, y, _ = planted
-    a, b = fitted(X, y, view), fitted(X, None, view)
+    with pytest.warns(TensorContrastWarning, match="PLC does not use y"):
+        a = fitted(X, y, view)
+    b = fitted(X, None, view)
     np.testing.assert_array_equal(a.factors_[0], b.factors_[0])
     np.testing.assert_array_equal(a.labels_, b.labels_)
 
@@ -133,6 +135,7 @@ def test_without_contrast_it_is_cpd_of_both_views(planted, graph):
     X, view, y, _ = planted
     start = [np.random.default_rng(1).normal(size=(d, 3)) for d in X.shape[1:]]
     options = {"init": start, "max_iter": 9, "tol": 0, "random_state": 0}
+    y = y if graph == "true" else None
     model = fitted(X, y, view, beta=0, warm_up=0, graph=graph, **options)
     cpd = CPD(rank=3, **options).fit(X, view=view)
     for U, V in zip(model.factors_, cpd.factors_, strict=True):

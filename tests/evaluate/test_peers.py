@@ -76,7 +76,8 @@ def test_flat_tensor_standardises_each_entry(X):
 @pytest.mark.parametrize("model", [FlatPCA(4, random_state=0), FlatTensor()], ids=str)
 def test_the_common_interface(model, X):
     y = np.arange(60) % 2
-    first = clone(model).fit(X, y, view=3 * X).transform(X)
+    with pytest.warns(TensorContrastWarning, match="does not use y"):
+        first = clone(model).fit(X, y, view=3 * X).transform(X)
     np.testing.assert_array_equal(clone(model).fit_transform(X), first)
     assert first.dtype == np.float32
     assert clone(model).fit_transform(X.astype(np.float64)).dtype == np.float64

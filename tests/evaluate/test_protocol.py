@@ -176,7 +176,7 @@ def test_a_budget_below_the_number_of_classes_warns():
         ([0, 1], "500%", "percentage"),
         ([-1, -1], 1, "no labelled"),
         ([0.5, 1.0], 1, "integers"),
-        ([[0, 1]], 1, "integers"),
+        ([[0, 1]], 1, "one label per window"),
     ],
 )
 def test_bad_budgets(y, budget, message):

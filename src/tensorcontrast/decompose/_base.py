@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned, checks, threads
+from tensorcontrast import _learned, checks, labels, threads
 from tensorcontrast.decompose import (
     als,
     apply,
@@ -104,9 +104,17 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
         raise InvalidInputError(f"{type(self).__name__} has no contrast")
 
-    def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+    def _labels_used(
+        self, y: Any, n_samples: int, *, streaming: bool = False
+    ) -> NDArray[np.intp] | None:
+        """Labels that take part in the fit, −1 for unknown, after a check of what goes with it."""
+        return self._read_labels(y, n_samples, streaming=streaming)
+
+    def _read_labels(
+        self, y: Any, n_samples: int, *, streaming: bool = False
+    ) -> NDArray[np.intp] | None:
         """Labels that take part in the fit; by default none do, whatever y is."""
-        checks.check_y_length(y, n_samples)
+        labels.none_used(type(self).__name__, y, n_samples)
         return None
 
     # ---------------------------------------------------------------- fitting
@@ -126,7 +134,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X : array-like (n, I_1, …, I_K)
             One tensor a sample; a plain matrix is a tensor of order 1 a sample.
         y : array-like (n,), optional
-            Only ``PLC(graph="true")`` uses it; −1 means unknown.
+            Not used but by :class:`PLC`; a warning says so, unless scikit-learn passes it on.
         view : array-like of the shape of X, or callable, optional
             The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
             view, drawn anew each iteration.
@@ -240,7 +248,7 @@ class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
         X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
         data = source.with_nan(source.ArraySource(X), self.missing == "mask")
-        known = self._labels_used(y, len(X))
+        known = self._labels_used(y, len(X), streaming=True)
         rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
         if begun:
             self.center_, self.scale_, held = stream.followed(self, X)

@@ -300,11 +300,14 @@ class PLC(CPEstimator):
         X : array-like (n, I_1, …, I_K), or a source of blocks
             As in :meth:`CPD.fit`.
         y : array-like (n,), optional
-            Labels with −1 for unknown, as in scikit-learn's semi-supervised estimators: the known
+            Labels, numbers or text, some of them unknown (−1, None, NaN or empty text), as in
+            scikit-learn's semi-supervised estimators: the known
             ones take part in the graph, and say what samples near them are likely to be; 2,000 or
             more only where they prove to pay (``label_gain_``). Labels
-            without any −1 are used with ``graph="true"`` only, so that a pipeline that ends in a
-            classifier still learns its features without labels.
+            that are all known are used with ``graph="true"`` only, so that a pipeline that ends
+            in a classifier still learns its features without labels. Otherwise a warning says
+            that they are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``)
+            passes them on.
         view : array-like of the shape of X, a source of blocks, or callable, optional
             The augmented view X̃; see :meth:`CPD.fit`.
         sequence : array-like (n,), optional
@@ -361,11 +364,18 @@ class PLC(CPEstimator):
         noise = _NOISE.get()
         return None if noise is None else noises.given(noise, self.dims_, self.center_.dtype)
 
-    def _labels_used(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+    def _labels_used(
+        self, y: Any, n_samples: int, *, streaming: bool = False
+    ) -> NDArray[np.intp] | None:
         self._neighbours(n_samples)  # what is wrong is told before any work
         plc_solve.temperatures(self)
         self._noise()
-        return given_labels(y, n_samples, needed=self.graph == "true")
+        return self._read_labels(y, n_samples, streaming=streaming)
+
+    def _read_labels(
+        self, y: Any, n_samples: int, *, streaming: bool = False
+    ) -> NDArray[np.intp] | None:
+        return given_labels(y, n_samples, needed=self.graph == "true", streaming=streaming)
 
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False

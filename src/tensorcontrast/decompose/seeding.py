@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
-from tensorcontrast import checks
+from tensorcontrast import checks, labels
 from tensorcontrast.decompose.graph import class_sums, cluster_space
 from tensorcontrast.errors import InvalidInputError
 
@@ -35,30 +35,46 @@ def many(known: IntArray | None) -> bool:
     return known is not None and float((known >= 0).mean()) >= MANY
 
 
-def given_labels(y: Any, n_samples: int, *, needed: bool) -> IntArray | None:
+def given_labels(
+    y: Any, n_samples: int, *, needed: bool, streaming: bool = False
+) -> IntArray | None:
     """Labels y of ``fit`` that take part in the graph, −1 for unknown; None for none.
 
-    Where the graph is made of labels they are ``needed``. Otherwise labels without any −1 are for
-    somebody else, such as the classifier at the end of a pipeline.
+    Where the graph is made of labels they are ``needed``. Otherwise labels take part where some
+    are unknown; without any unknown they are for somebody else, such as the classifier at the end
+    of a pipeline, and whoever calls ``fit`` with them is told.
     """
-    if not needed:
-        checks.check_y_length(y, n_samples)
-        labels = None if y is None else np.asarray(y)
-        if labels is None or labels.dtype.kind not in "iuf" or not (labels == -1).any():
-            return None
-        known = checks.check_labels(y, n_samples)
-        return known if (known >= 0).any() else None
+    labels.check_length(y, n_samples)
     if y is None:
+        if not needed:
+            return None
         raise InvalidInputError(
-            "PLC(graph='true') makes its graph from labels: call fit(X, y), with -1 for "
-            "unknown, or use graph='pseudo'"
+            "PLC(graph='true') makes its graph from labels: call fit(X, y), with "
+            f"{labels.UNKNOWN} for unknown, or use graph='pseudo'"
         )
-    known = checks.check_labels(y, n_samples)
-    if not (known >= 0).any():
+    if not needed and labels.is_target(y):
+        labels.warn_unused("PLC does not use y, which holds numbers that are not classes; fit(X)")
+        return None
+    read = labels.read_labels(y, n_samples)
+    if not streaming:
+        read.check_signs()
+    if needed and not len(read.classes):
         raise InvalidInputError(
-            "PLC(graph='true') got only unknown labels (-1): pass some, or graph='pseudo'"
+            "PLC(graph='true') got only unknown labels: pass some, or graph='pseudo'"
         )
-    return known
+    if needed or (read.n_unknown and len(read.classes)):
+        return read.codes
+    if read.n_unknown:
+        if not streaming:
+            checks.warn("y holds no known label; the features are learned without labels")
+        return None
+    shown = ", ".join(repr(c)[:20] for c in read.classes[:4].tolist())
+    labels.warn_unused(
+        f"PLC does not use y: every window has a label ({shown}{', …' * (len(read.classes) > 4)}), "
+        f"and labels take part where some are unknown ({labels.UNKNOWN}). Pass graph='true' to "
+        "use all of them, or call fit(X)"
+    )
+    return None
 
 
 def log_likelihoods(Z: Array, seeds: Array, classes: IntArray, n_classes: int) -> Array:

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks
+from tensorcontrast import checks, labels
 from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, MissingDependencyError, TensorContrastWarning
 from tensorcontrast.evaluate import protocol
@@ -61,13 +61,13 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ----------
         X : array-like (n, I_1, …, I_K)
             Tensors, or signals [n, channel, time], as ``takes`` says.
-        y, view : ignored
+        y, view : not used
         """
         checks.check_parameters(self)
         before = dict(vars(self))
         try:
             X = checks.check_tensor(self, _plain(X), reset=True, min_samples=2)
-            checks.check_y_length(y, len(X))
+            labels.none_used(type(self).__name__, y, len(X))
             self.dims_ = X.shape[1:]
             self._learn(X)
         except BaseException:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tensorcontrast import threads
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.labels import read_labels
 from tensorcontrast.recordings import Recordings
 
 __all__ = [
@@ -260,8 +261,8 @@ def label_budget(
 
     Parameters
     ----------
-    y : array of int
-        Labels of the training samples; those with -1 are never chosen.
+    y : array (n,)
+        Labels of the training samples; unknown ones (-1, None, NaN or empty text) are never chosen.
     budget : int, float or str
         How many: a number of samples (int), a fraction of the labelled ones (float up to 1) or a
         percentage (``"5%"``). Fractions are rounded up.
@@ -278,11 +279,7 @@ def label_budget(
     >>> label_budget([0, 0, 0, 1, 1, 1, 2, -1], 3, seed=1)
     array([0, 5, 6])
     """
-    labels = np.asarray(y)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"y has shape {labels.shape} of {labels.dtype}; integers are needed"
-        )
+    labels = read_labels(y).codes
     labelled = np.flatnonzero(labels >= 0)
     if not len(labelled):
         raise InvalidInputError("y has no labelled samples to choose from")
@@ -443,7 +440,7 @@ def _features(part: str, features: Any, y: Any) -> tuple[npt.NDArray[Any], npt.N
     if not np.isfinite(values).all():
         row, column = (int(v) for v in np.argwhere(~np.isfinite(values))[0])
         raise InvalidInputError(f"features_{part}[{row}, {column}] is {values[row, column]}")
-    keep = labels >= 0
+    keep = read_labels(labels, name=f"y_{part}").codes >= 0
     if not keep.any():
         raise InvalidInputError(f"y_{part} has no labelled samples")
     return values[keep], labels[keep]

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned, checks
+from tensorcontrast import _learned, checks, labels
 from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
@@ -88,7 +88,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ----------
         X : array-like (n, I_1, …, I_K)
             One tensor a sample.
-        y : ignored
+        y : not used; a warning says so, unless scikit-learn passes it on
             Labels take no part; their number is checked.
         view : array-like of the shape of X, or callable, optional
             The augmented view. A callable is given a ``numpy.random.Generator`` and returns a
@@ -144,7 +144,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ) -> tuple[training.Outcome, int]:
         """Train this estimator, which has learned nothing yet; return the number of samples."""
         X = checks.check_tensor(self, X, reset=True, min_samples=2)
-        checks.check_y_length(y, len(X))
+        labels.none_used(type(self).__name__, y, len(X))
         rng = checks.generator(self.random_state)
         self.dims_ = X.shape[1:]
         with _torch.seeded(torch, int(rng.integers(2**62))):

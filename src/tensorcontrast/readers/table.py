@@ -222,7 +222,7 @@ def _from_frame(
     if fs is not None and column["time"] is not None and n_times > 1:
         _check_rate(frame[column["time"]].iloc[order], n, as_sampling_rate(fs), where)
     X = values[order].reshape(n, n_times, len(names)).transpose(0, 2, 1)
-    y, classes = _labels(frame, column["label"], order, n, ids, where)
+    y = _labels(frame, column["label"], order, n, ids, where)
     groups = None
     if column["group"] is not None:
         codes, uniques = _constant(frame, column["group"], order, n, ids, where)
@@ -233,7 +233,6 @@ def _from_frame(
         np.ascontiguousarray(X),
         y,
         groups=groups,
-        classes=classes,
         fs=fs,
         channels=list(names),
         columns={"sample": _plain(np.asarray(ids))},
@@ -347,18 +346,12 @@ def _constant(
 
 def _labels(
     frame: Any, name: str | None, order: npt.NDArray[np.intp], n: int, ids: Any, where: Path
-) -> tuple[npt.NDArray[Any] | None, list[str] | None]:
-    """Labels of samples, -1 where the cells are empty, and names of classes if they are text."""
+) -> npt.NDArray[Any] | None:
+    """Labels of samples, None where the cells are empty."""
     if name is None:
-        return None, None
+        return None
     codes, uniques = _constant(frame, name, order, n, ids, where)
-    if not len(uniques):
-        return codes, None
-    values = _plain(uniques)
-    if values.dtype.kind in "iufb":
-        return np.where(codes < 0, -1, values[codes]), None
-    classes, place = np.unique(values, return_inverse=True)
-    return np.where(codes < 0, -1, place[codes]), classes.tolist()
+    return np.array([*_plain(uniques).tolist(), None], dtype=object)[codes]
 
 
 def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
