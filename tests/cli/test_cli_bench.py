@@ -1,7 +1,10 @@
 """bench, report and demo on tiny recordings."""
 
+import html
 import json
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,8 +166,8 @@ def test_an_interrupted_run_keeps_its_cells(config, tmp_path, cli):
 # -------------------------------------------------------------------- reports
 
 
-def test_report_of_a_run(cli, config, tmp_path):
-    folder = tmp_path / "run"
+def test_report_of_a_run(cli, config, tmp_path, monkeypatch):
+    folder = tmp_path / "my run"
     done = cli("bench", config, "-o", folder, "-j", 1, "--json")
     assert done.code == 0, done.err
     page = folder / "report" / "report.html"
@@ -176,6 +179,44 @@ def test_report_of_a_run(cli, config, tmp_path):
     assert "CPD" in (tmp_path / "r.md").read_text(encoding="utf-8")
     assert cli("report", folder, "-o", tmp_path / "r.md").code == 3
     assert cli("report", folder, "-o", tmp_path / "r.md", "--force").code == 0
+    # "How to get this again" gives the same scores elsewhere.
+    monkeypatch.chdir(tmp_path)
+    command, settings = shell_text(page)[:2]
+    assert str(tmp_path) not in command
+    (tmp_path / "bench.toml").write_text(settings, encoding="utf-8")
+    words = shlex.split(command, comments=True)
+    assert words == ["tensorcontrast", "bench", "bench.toml", "-o", "runs/my run"]
+    assert cli(*words[1:], "-j", 1, "--no-report").code == 0
+    first, again = Run.load(folder), Run.load(tmp_path / "runs" / "my run")
+    assert [c.accuracy for c in first.ok] == [c.accuracy for c in again.ok]
+
+
+def shell_text(page):
+    """Text of the code blocks of a page: command, configuration."""
+    blocks = re.findall(r"<code>(.*?)</code>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return [html.unescape(block) for block in blocks]
+
+
+@pytest.mark.parametrize("out", ["it's a report.html", "folder"])
+def test_the_command_of_a_report_writes_it_again(cli, model, table, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(table, "my $(data)'s.csv")
+    shutil.copy(model, "a model.tcm")
+    options = ["--fs", 100, "--labels", "activity", "--groups", "person", "--sample", "window",
+               "--time", "t", "--where", "group!=p1", "--where", "label=rest,move",
+               "--channels", "Fz,Cz,Pz"]  # fmt: skip
+    done = cli("report", "a model.tcm", "-d", "my $(data)'s.csv", "-o", out, *options)
+    assert done.code == 0, done.err
+    page = tmp_path / out if out.endswith(".html") else tmp_path / out / "report.html"
+    whole = page.read_bytes()
+    command = shell_text(page)[0]
+    page.unlink()
+    words = shlex.split(command)
+    assert words[0] == "tensorcontrast"
+    for _ in range(2):  # also where the report is there already
+        done = cli(*words[1:])
+        assert done.code == 0, done.err
+        assert page.read_bytes() == whole
 
 
 def test_report_of_a_model(cli, model, data, tmp_path):

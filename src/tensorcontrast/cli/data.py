@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,6 +108,20 @@ class Reading:
         if not all(names):
             raise UsageFailure(f"--channels {self.channels!r} has an empty name; write A,B,C")
         return names
+
+    def arguments(self) -> list[str]:
+        """Return the options that were given, as words of a command."""
+        words: list[str] = []
+        for field in fields(self):
+            value, option = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
+            if value is True:
+                words.append(option)
+            elif value not in (None, False):
+                for item in value if isinstance(value, list) else [value]:
+                    text = repr(item) if isinstance(item, float) else str(item)
+                    # A value that begins with a dash would be taken for an option.
+                    words += [f"{option}={text}"] if text.startswith("-") else [option, text]
+        return words
 
 
 def read(

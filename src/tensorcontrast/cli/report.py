@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,7 +86,7 @@ def report(
         rec = stored.opened(session, data, reading, Cluster(), model=model)
         rec = stored.sampled(session, rec, model)
         with session.progress(f"report of {source}"):
-            command = f"tensorcontrast report {source} --data {data}"
+            command = _again(source, data, reading, place, kind)
             path = reports.model_report(model, rec, place, format=kind, command=command)
         found = {"model": str(source), "data": rec.name, "samples": len(rec)}
     session.result(
@@ -93,6 +94,14 @@ def report(
         facts({"report": safe(path), "time": f"{session.seconds:.1f} s"}),
         summary=True,
     )
+
+
+def _again(source: Path, data: str, reading: recordings.Reading, place: Path, kind: str) -> str:
+    """Return the whole command that writes the same report again, quoted for a shell."""
+    words = ["tensorcontrast", "report", str(source), "--data", data, *reading.arguments()]
+    if place.suffix.lower() not in (".html", ".md"):
+        words += ["--format", kind]
+    return shlex.join([*words, "-o", str(place), "--force"])
 
 
 def report_place(

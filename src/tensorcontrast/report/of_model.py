@@ -56,7 +56,7 @@ def report_from_model(
     title : str, optional
         Title of the report.
     command : str
-        Command that made the model.
+        Command that makes this report again, whole and quoted for a shell.
     tables : sequence of ScoreTable
         Scores, where any were measured.
     """

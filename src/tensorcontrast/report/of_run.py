@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,13 +149,21 @@ def _short(value: Any) -> str:
 
 
 def _command(run: Run) -> str:
-    """Return the command that runs the same again: by its preset, else by its configuration."""
+    """Return the command that runs the same again: by its preset, else by its configuration.
+
+    The folder is below ``runs``, where ``bench`` puts it by default: places of this machine are no
+    part of a report.
+    """
     from tensorcontrast.evaluate.presets import PRESETS, preset
 
+    place = shlex.quote(f"runs/{plain(Path(run.folder).resolve().name) or 'bench'}")
     for name in PRESETS:
         if preset(name).hash == run.config.hash:
-            return f"tensorcontrast bench {name}"
-    return "# save the full configuration below as bench.toml\ntensorcontrast bench bench.toml"
+            return f"tensorcontrast bench {name} -o {place}"
+    return (
+        "# save the full configuration below as bench.toml\n"
+        f"tensorcontrast bench bench.toml -o {place}"
+    )
 
 
 def toml_text(data: dict[str, Any]) -> str:
