@@ -70,7 +70,7 @@ _SENTENCES = tuple(
             r"max_iter or tol(?: \(history_ shows the course\))?",
             r"all \1 iterations before the objective settled to \2; raise -p max_iter= or -p tol=",
         ),
-        (r"call fit\(X, y\), with -1 for unknown, or ", "fit uses no labels here: "),
+        (r"call fit\(X, y\), with \S+ for unknown, or ", "fit uses no labels here: "),
         (r"n_samples=(\d+)", r"\1 windows"),
         (r"random_state=\S+ \(there [^)]*\)", "another --seed"),
         (r"\brank_=(\d+) is used", r"a rank of \1 is used"),
