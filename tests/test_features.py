@@ -38,7 +38,7 @@ def test_defaults_follow_from_rate_and_length(rec):
     assert [len(U) for U in model.factors_] == list(model.tensorize_.output_shape_)
     assert model.labels_.shape == (120,)
     names = model.get_feature_names_out().tolist()
-    assert names == [f"contrastivefeatures{r}" for r in range(6)]
+    assert names == [f"component_{r}" for r in range(6)]
 
 
 def test_equals_its_parts_by_hand(rec):

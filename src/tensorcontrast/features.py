@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from numbers import Integral, Real
 from os import PathLike
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,6 +26,8 @@ from tensorcontrast import (
     threads,
 )
 from tensorcontrast import augment as augmentations
+from tensorcontrast._component_names import ComponentNamesMixin
+from tensorcontrast._progress import stage
 from tensorcontrast._signals import as_signals, check_shape
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
 from tensorcontrast.decompose import CPD, PLC, kernels
@@ -41,7 +44,7 @@ Array = NDArray[Any]
 IN_MEMORY_VALUES = 2**27
 
 
-class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """A few dozen features of each window of a multichannel signal, learned without labels.
 
     The signals and an augmented view of them become spectrogram tensors, which are decomposed
@@ -87,6 +90,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         many as BLAS has.
     random_state : int, RandomState or None
         Seeds the augmentation, and the decomposition where that has no seed of its own.
+    verbose : bool, default=False
+        Show the progress of every stage of ``fit`` on standard error: a bar while it runs, and a
+        line with its time.
 
     Attributes
     ----------
@@ -131,6 +137,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -148,6 +155,7 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
     ) -> None:
         self.fs = fs
         self.channels = channels
@@ -161,6 +169,35 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also return the parameters of the parts, such as ``decompose__rank``; of a part that
+            is None, those of its default.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        for part in _DEFAULT_PARTS if deep else ():
+            if params[part] is None:
+                nested = _DEFAULT_PARTS[part]().get_params()
+                params |= {f"{part}__{name}": value for name, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the parts, such as ``decompose__rank``.
+
+        A part that is None becomes its default first, with these parameters.
+        """
+        for part, default in _DEFAULT_PARTS.items():
+            nested = any(name.startswith(f"{part}__") for name in params)
+            if nested and params.get(part, getattr(self, part)) is None:
+                params[part] = default()
+        super().set_params(**params)
+        return self
 
     def fit(self, X: Any, y: Any = None, sequence: Any = None, *, resume: Any = None) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
@@ -199,7 +236,9 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
                 "Recordings.read(path, window_s=10) or Recordings.from_signals"
             )
-        tensorize = clone(self.tensorize) if self.tensorize is not None else SpectrogramTensor(fs)
+        tensorize = SpectrogramTensor() if self.tensorize is None else clone(self.tensorize)
+        if tensorize.get_params().get("fs", 0) is None:
+            tensorize.set_params(fs=fs)
         if self.n_jobs is not None and tensorize.get_params().get("n_jobs", 0) is None:
             tensorize.set_params(n_jobs=self.n_jobs)
         decompose = PLC() if self.decompose is None else clone(self.decompose)
@@ -227,17 +266,21 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         # A mapped file is not read as a whole: every block is checked when its turn comes.
         part = spread or isinstance(signals, np.memmap)
         few = signals[:: max(1, -(-len(signals) // LEVEL_WINDOWS))]
-        tensorize.fit(np.asarray(few) if part else signals)
+        show = bool(self.verbose)
+        with stage("frames of the spectrograms", show=show):
+            tensorize.fit(np.asarray(few) if part else signals)
         maker, state = self._with_shapes(tensorize, decompose, signals)
         tensors = _tensors(signals, maker)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
         keep = keep and not spread
 
-        def view(generator: np.random.Generator) -> Any:
+        def view(
+            generator: np.random.Generator, advance: Callable[[int], None] | None = None
+        ) -> Any:
             seed = int(generator.integers(2**31))
             made = _tensors(signals, maker, augment, seed)
-            return made.array() if keep else made
+            return made.array(advance) if keep else made
 
         if sequence is not None and not isinstance(decompose, PLC):
             raise InvalidInputError(
@@ -248,15 +291,20 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             extra["resume"] = resume
         with threads.jobs(self.n_jobs):
             if _steady.asked(self.steady, tensorize, decompose, *signals.shape[::2]):
-                extra["noise"] = _steady.differences(
-                    signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
-                )
-            X = tensors.array() if keep else tensors
+                with stage("nuisance changes of windows", show=show):
+                    extra["noise"] = _steady.differences(
+                        signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
+                    )
+            with stage("spectrograms", show=show and keep, total=len(signals)) as advance:
+                X = tensors.array(advance) if keep else tensors
             if not isinstance(decompose, CPD):  # no contrast: nothing to compare a view with
-                extra["view"] = view if self.fresh_views else view(rng)
+                drawn = show and keep and not self.fresh_views
+                with stage("augmented view", show=drawn, total=len(signals)) as advance:
+                    extra["view"] = view if self.fresh_views else view(rng, advance)
             interrupted = ""
             try:
-                decompose.fit(X, y, **extra)
+                with _bars_of(decompose, show):
+                    decompose.fit(X, y, **extra)
             except KeyboardInterrupt as error:
                 if not getattr(decompose, "interrupted_", False):
                     raise
@@ -278,7 +326,8 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if not _beside.asked(self.shapes, tensorize, decompose, len(signals)):
             return tensorize, None
         some = np.asarray(signals[:: -(-len(signals) // _shapes.WINDOWS)])
-        maker = _beside.learn(some, tensorize)
+        with stage("convolution features", show=bool(self.verbose)):
+            maker = _beside.learn(some, tensorize)
         if "beside" in decompose.get_params():
             decompose.set_params(beside=maker.n_slices)
         return maker, maker.state()
@@ -421,6 +470,25 @@ class ContrastiveFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
+
+
+#: What a part that is None stands for.
+_DEFAULT_PARTS: dict[str, Callable[[], Any]] = {"tensorize": SpectrogramTensor, "decompose": PLC}
+
+
+@contextmanager
+def _bars_of(decompose: Any, show: bool) -> Iterator[None]:
+    """Let a decomposition show its own progress bars, where it has them, for this fit."""
+    own = show and "verbose" in decompose.get_params()
+    before = decompose.verbose if own else False
+    if own:
+        decompose.set_params(verbose=True)
+    try:
+        with stage("decomposition", show=show, live=not own):
+            yield
+    finally:
+        if own:
+            decompose.set_params(verbose=before)
 
 
 def _is_recordings(X: Any) -> bool:

@@ -148,6 +148,21 @@ class Recordings:
         return len(self.X)
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """Windows, channels and samples per window: the shape of ``X``."""
+        n, n_channels, n_times = self.X.shape
+        return n, n_channels, n_times
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes: 3."""
+        return 3
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Return ``X``, for ``np.asarray(rec)``."""
+        return np.array(self.X, dtype=dtype) if copy else np.asarray(self.X, dtype=dtype)
+
+    @property
     def n_channels(self) -> int:
         """Number of channels."""
         return int(self.X.shape[1])
@@ -195,7 +210,13 @@ class Recordings:
     # ---------------------------------------------------------------- selecting
 
     def __getitem__(self, index: Any) -> Recordings:
-        """Select samples by mask, slice, index or array of indices; always a ``Recordings``."""
+        """Select windows by mask, slice, index or array of indices; always a ``Recordings``.
+
+        Labels, groups and columns are selected too, so that scikit-learn's splitters,
+        ``train_test_split`` and ``cross_val_score`` take ``Recordings`` for X.
+        """
+        if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
+            index = index[0]  # scikit-learn selects rows by array[rows, ...]
         if isinstance(index, int | np.integer):
             index = [index]
         try:

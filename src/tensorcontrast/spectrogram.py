@@ -233,6 +233,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             Itself.
         """
         self._check_params()
+        self._check_rate(X)
         with _learned.learning(self) as model:
             model._learn(X)
         return self
@@ -406,6 +407,15 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             reference=self.reference_,
             n_levels=self.n_levels_,
         )
+
+    def _check_rate(self, X: Any) -> None:
+        """Raise where recordings have another sampling rate."""
+        rate = getattr(X, "fs", None)
+        if rate is not None and (self.fs is None or float(self.fs) != float(rate)):
+            raise InvalidInputError(
+                f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
+                f"fs={rate:g}, or the array X of the recordings"
+            )
 
     def _check_signals(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

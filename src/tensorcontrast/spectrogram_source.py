@@ -84,11 +84,13 @@ class SpectrogramSource:
             forget_pages(self.signals)
             yield checked_block(tensors, self, start)
 
-    def array(self) -> Array:
-        """All tensors in memory."""
+    def array(self, advance: Callable[[int], None] | None = None) -> Array:
+        """All tensors in memory; ``advance`` is given the number of windows of each block."""
         out = np.empty((self.n_samples, *self.dims), dtype=self.dtype)
         at = 0
         for block in self.blocks():
             out[at : at + len(block)] = block
             at += len(block)
+            if advance is not None:
+                advance(len(block))
         return out

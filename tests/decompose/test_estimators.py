@@ -220,8 +220,7 @@ def test_set_output_pandas_and_feature_names(cls, planted):
     X, *_ = planted
     model = cls(rank=3, random_state=0)
     plain = model.fit_transform(X)
-    name = cls.__name__.lower()
-    names = [f"{name}{i}" for i in range(3)]
+    names = [f"component_{i}" for i in range(3)]
     assert model.get_feature_names_out().tolist() == names
     frame = model.set_output(transform="pandas").transform(X)
     assert frame.columns.tolist() == names

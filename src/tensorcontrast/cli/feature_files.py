@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast._component_names import component_names
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.files import atomic_write
@@ -112,7 +113,7 @@ def _facts(rec: Any, rows: slice) -> dict[str, Array]:
 def _table(features: Array, rec: Any, start: int) -> dict[str, Array]:
     """One column a feature, after what is known of each window."""
     table = _facts(rec, slice(start, start + len(features)))
-    return table | {f"component_{r}": features[:, r] for r in range(features.shape[1])}
+    return table | dict(zip(component_names(features.shape[1]), features.T, strict=True))
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import _learned, checks, labels, threads
+from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast.decompose import (
     als,
     apply,
@@ -40,7 +41,7 @@ Resume = str | PathLike[str] | bool | None
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 
 
-class CPEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
 
     #: Whether further slices may stand beside the modes.

@@ -8,10 +8,9 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorcontrast import checks
+from tensorcontrast import _progress, checks
 from tensorcontrast.errors import NumericalError
 
 History = dict[str, list[float]]
@@ -65,7 +64,7 @@ class Monitor:
         self._calm = 0
         self._last: float | None = None
         self._clock = time.perf_counter()
-        self._bar = _progress() if verbose else None
+        self._bar = _progress.bar() if verbose else None
 
     def __enter__(self) -> Monitor:
         if self._bar is not None:
@@ -148,14 +147,3 @@ class Monitor:
                 f"settled to tol={self.tol:g}; raise max_iter or tol (history_ shows the course)",
                 ConvergenceWarning,
             )
-
-
-def _progress() -> Progress:
-    columns: tuple[Any, ...] = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[detail]}"),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, transient=True)
