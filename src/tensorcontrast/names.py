@@ -99,4 +99,7 @@ def from_csv_text(texts: Sequence[str]) -> list[str]:
     """
     if any(_RAW.match(text) and not _NUMBER.fullmatch(text) for text in texts):
         return list(texts)
-    return [text[1:] if _QUOTED.match(text) else text for text in texts]
+    return [
+        text[1:] if _QUOTED.match(text) and not _NUMBER.fullmatch(text[1:]) else text
+        for text in texts
+    ]

@@ -21,6 +21,7 @@ from tensorcontrast._component_names import component_names
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.files import atomic_write
+from tensorcontrast.names import csv_text
 
 __all__ = ["FORMATS", "check", "may_replace", "writing"]
 
@@ -127,20 +128,23 @@ def _csv(target: Path, rec: Any, width: int) -> Iterator[Write]:
                 nonlocal at
                 table = _table(block, rec, at)
                 if not at:
-                    writer.writerow(table)
-                cells = [
-                    [f"{v:.9g}" for v in values.tolist()]
-                    if values.dtype.kind == "f"
-                    else values.tolist()
-                    for values in table.values()
-                ]
-                writer.writerows(zip(*cells, strict=True))
+                    writer.writerow(map(csv_text, table))
+                writer.writerows(zip(*map(_csv_cells, table.values()), strict=True))
                 at += len(block)
 
             yield write
             text.flush()
         finally:
             text.detach()
+
+
+def _csv_cells(values: Array) -> list[Any]:
+    """Cells of a column: numbers, or text that no spreadsheet takes for a formula."""
+    if values.dtype.kind == "f":
+        return [f"{v:.9g}" for v in values.tolist()]
+    if values.dtype.kind in "iub":
+        return values.tolist()
+    return [csv_text(str(v)) for v in values.tolist()]
 
 
 @contextmanager

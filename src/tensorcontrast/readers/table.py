@@ -19,7 +19,7 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TruncatedFileError,
 )
-from tensorcontrast.names import listed
+from tensorcontrast.names import from_csv_text, listed
 from tensorcontrast.readers._files import (
     MOST_CHANNELS,
     check_expansion,
@@ -95,8 +95,21 @@ def read_csv(
             raise DamagedFileError(
                 f"{source}: rows have more cells than the first line has names of columns"
             )
+        _take_quotes_away(frame)
         roles = {"sample": sample, "time": time, "label": label, "group": group}
         return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=2)
+
+
+def _take_quotes_away(frame: Any) -> None:
+    """Give names and text cells back as they were before a quote made them safe in CSV."""
+    frame.columns = from_csv_text([str(name) for name in frame.columns])
+    for name in frame.columns:
+        if frame[name].dtype.kind not in "iufb":
+            texts = [text for text in frame[name].unique() if isinstance(text, str)]
+            pairs = zip(texts, from_csv_text(texts), strict=True)
+            changed = {old: new for old, new in pairs if old != new}
+            if changed:
+                frame[name] = frame[name].replace(changed)
 
 
 def _check_text(path: Path, separator: str, zipped: bool) -> None:
