@@ -68,7 +68,7 @@ def test_integers_with_scale_unit_and_columns(tmp_path):
 def test_arrays_that_fit_nowhere_are_left_out_with_a_warning(tmp_path):
     path = tmp_path / "r.npz"
     np.savez(path, X=X, filters=np.zeros(3))
-    with pytest.warns(TensorContrastWarning, match="left out filters"):
+    with pytest.warns(TensorContrastWarning, match="left out 'filters'"):
         rec = Recordings.load(path)
     assert rec.columns == {}
 
@@ -107,7 +107,7 @@ def test_a_truncated_npz_is_called_that_and_a_foreign_file_foreign(saved, tmp_pa
     other.write_text("hello")
     with pytest.raises(ForeignFileError, match=r"not an \.npz"):
         Recordings.load(other)
-    with pytest.raises(ForeignFileError, match=r"no array 'X'.*holds a"):
+    with pytest.raises(ForeignFileError, match=r"no array 'X'.*holds 'a"):
         Recordings.load(zipped(other, a=npy(X)))
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("readme.txt", "hello")
@@ -174,7 +174,7 @@ def test_missing_files_unknown_formats_and_options(tmp_path, saved):
         Recordings.read(strange)
     with pytest.raises(InvalidInputError, match="format='mat'"):
         Recordings.read(saved, format="mat")
-    with pytest.raises(InvalidInputError, match="no option window_s; it has allow_nan"):
+    with pytest.raises(InvalidInputError, match="no option 'window_s'; it has allow_nan"):
         Recordings.read(saved, window_s=3)
     empty = tmp_path / "empty"
     empty.mkdir()

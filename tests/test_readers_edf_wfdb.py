@@ -355,3 +355,87 @@ def test_wfdb_missing_values_become_nan(tmp_path):
     with pytest.raises(FileError, match=r"channel 1 \(II\) holds 1 NaN"):
         Recordings.read(path)
     assert np.isnan(Recordings.read(path, allow_nan=True).X[0, 1, 7])
+
+
+# ---------------------------------------------------------------------------- forged EDF
+
+
+EDF_FIELDS = {"records": (236, 8), "duration": (244, 8), "patient": (8, 80)}
+EDF_SIGNAL = ("label", "transducer", "unit", "low", "high", "digital low", "digital high")
+EDF_SIZES = (16, 80, 8, 8, 8, 8, 8)
+
+
+def forged_edf(source, target, **changes):
+    """Copy of an EDF file with other fields in the header; those of signals are of the first."""
+    raw = bytearray(source.read_bytes())
+    signals, at = int(raw[252:256]), 256
+    fields = dict(EDF_FIELDS)
+    for name, size in zip(EDF_SIGNAL, EDF_SIZES, strict=True):
+        fields[name] = at, size
+        at += size * signals
+    for name, value in changes.items():
+        at, size = fields[name.replace("_", " ")]
+        raw[at : at + size] = value.ljust(size)
+    target.write_bytes(raw)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"records": b"99999999"}, "99999999 data records"),
+        ({"records": b"1e9"}, "not a number"),
+        ({"records": b"1_0"}, "not a number"),
+        ({"records": b"-7"}, "-7 data records"),
+        ({"duration": b"0"}, "duration of a data record"),
+        ({"duration": b"-1"}, "duration of a data record"),
+        ({"duration": b"nan"}, "duration of a data record"),
+        ({"duration": b"inf"}, "duration of a data record"),
+        ({"duration": b"1e-300"}, "duration of a data record"),
+        ({"duration": b"1e300"}, "duration of a data record"),
+        ({"duration": b"\x1b[2J"}, "duration of a data record"),
+        ({"digital_low": b"9", "digital_high": b"-9"}, "how to scale channel"),
+        ({"digital_low": b"9", "digital_high": b"9"}, "how to scale channel"),
+        ({"digital_low": b"nan"}, "how to scale channel"),
+        ({"low": b"inf"}, "how to scale channel"),
+        ({"high": b"1e308"}, "range of float32"),
+    ],
+)
+def test_forged_edf_headers_are_refused(edf, tmp_path, change, words):
+    path, _ = edf
+    with pytest.raises(FileError, match=words) as info:
+        Recordings.read(forged_edf(path, tmp_path / "forged.edf", **change), channels=["EEG A"])
+    assert "forged.edf" in str(info.value) and str(info.value).isprintable()
+
+
+def test_names_in_edf_headers_are_shown_harmlessly(edf, tmp_path):
+    path, _ = edf
+    forged = forged_edf(
+        path, tmp_path / "f.edf", label=b"\x1b[2J<b>", unit=b"\x1b[31m", patient=b"\x1b]0;x\x07"
+    )
+    rec = Recordings.read(forged, channels=["\x1b[2J<b>"])
+    assert rec.channels == ("\x1b[2J<b>",)
+    assert repr(rec).isprintable()
+    with pytest.raises(FileError, match=r"no channel 'Oz'; there are '\\x1b\[2J<b>'") as info:
+        Recordings.read(forged, channels=["Oz"])
+    assert str(info.value).isprintable()
+
+
+def test_control_characters_in_edf_annotations_do_no_harm(tmp_path):
+    edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
+    from tensorcontrast.readers.edf import open_edf, read_annotations
+
+    signal = edfio.EdfSignal(np.sin(np.arange(32.0)), 8, label="EEG A")
+    notes = [edfio.EdfAnnotation(0, 1, "Sleep stage W")]
+    edfio.Edf([signal], annotations=notes).write(tmp_path / "a.edf")
+    raw = (tmp_path / "a.edf").read_bytes()
+    for words in (b"\x1b[2Jstage W\x07", b"\xff\xfe\x9b stage W", b"\x14\x14\x00\x15+1\x14\x14"):
+        forged = tmp_path / "b.edf"
+        forged.write_bytes(raw.replace(b"Sleep stage W", words.ljust(13)[:13]))
+        try:
+            found = read_annotations(open_edf(forged), forged)
+        except FileError as error:
+            assert "b.edf" in str(error) and str(error).isprintable()
+        else:
+            assert all(np.isfinite([onset, duration]).all() for onset, duration, _ in found)
+        assert Recordings.read(forged, channels=["EEG A"]).X.shape == (1, 1, 32)

@@ -221,7 +221,7 @@ def test_constant_channels_are_flagged_not_refused():
     assert quality.constant.tolist() == expected
     assert quality.dead_channels == ("flat",)
     assert not quality.ok.any()
-    assert "channels constant everywhere: flat" in str(quality)
+    assert "channels constant everywhere: 'flat'" in str(quality)
     assert rec.select(channels=["a", "c"]).quality().ok.tolist() == [1, 1, 0, 1, 1]
 
 

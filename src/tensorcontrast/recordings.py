@@ -22,7 +22,7 @@ from tensorcontrast._recording_checks import (
     positions,
 )
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.names import listed
+from tensorcontrast.names import listed, visible
 
 __all__ = ["Quality", "Recordings"]
 
@@ -48,7 +48,7 @@ class Quality:
 
     def __str__(self) -> str:
         n = len(self.constant)
-        dead = ", ".join(self.dead_channels) or "none"
+        dead = listed(self.dead_channels) if self.dead_channels else "none"
         return (
             f"{int(self.constant.any(axis=1).sum())} of {n} samples with a constant channel, "
             f"{int((self.non_finite > 0).any(axis=1).sum())} with NaN or infinity; "
@@ -192,8 +192,9 @@ class Recordings:
         if self.groups is not None:
             parts.append(f"{len(np.unique(self.groups))} groups")
         if self.columns:
-            parts.append("columns " + " ".join(self.columns))
-        return f"Recordings({(self.name + ': ') if self.name else ''}{', '.join(parts)})"
+            parts.append(f"columns {listed(self.columns)}")
+        name = f"{visible(self.name)}: " if self.name else ""
+        return f"Recordings({name}{', '.join(parts)})"
 
     def quality(self) -> Quality:
         """Flag constant channels and values that are not finite; nothing is changed."""

@@ -166,7 +166,7 @@ def test_presets_are_valid_and_say_what_they_shorten(name):
 def test_unknown_presets_and_labels():
     with pytest.raises(InvalidInputError, match="no preset 'table2'; there are table1"):
         preset("table2")
-    with pytest.raises(InvalidInputError, match="no method 'x'; there are CPD"):
+    with pytest.raises(InvalidInputError, match="no method 'x'; there are 'CPD'"):
         preset("demo").method("x")
     assert slug("../PLC (paper)!") == "plc-paper" and slug("…") == "unnamed"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tensorcontrast._signals import as_signals, check_finite
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 _BLOCK = 1 << 18
 """Values worked on at once: temporaries stay in the cache and memory stays bounded."""
@@ -136,19 +137,20 @@ def from_config(config: dict[str, Any]) -> Augmentation:
 def _build(config: Any, depth: int) -> Augmentation:
     if not isinstance(config, dict) or not isinstance(config.get("type"), str):
         raise InvalidInputError(
-            f"an augmentation is described by a dict with the key 'type', not {config!r}"
+            f"an augmentation is described by a dict with the key 'type', not {listed([config])}"
         )
     name = config["type"]
     if name not in REGISTRY:
         raise InvalidInputError(
-            f"unknown augmentation {name!r}; this version knows {', '.join(sorted(REGISTRY))}"
+            f"unknown augmentation {listed([name])}; this version knows "
+            f"{', '.join(sorted(REGISTRY))}"
         )
     cls = REGISTRY[name]
     known = {field.name for field in dataclasses.fields(cls)}
     given = {key: value for key, value in config.items() if key != "type"}
     if unknown := sorted(map(str, set(given) - known)):
         raise InvalidInputError(
-            f"{name} has no field {', '.join(unknown)}; it has {', '.join(sorted(known))}"
+            f"{name} has no field {listed(unknown)}; it has {', '.join(sorted(known))}"
         )
     try:
         return cls(**{key: _from_data(value, depth) for key, value in given.items()})

@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 _PATTERNS = (
     re.compile(r"(?<![a-z0-9])([xyz])(?![a-z])", re.IGNORECASE),  # acc_x, x-acc, X1, acc (y)
@@ -117,7 +118,7 @@ class Rotate3D(Augmentation):
         )
         require(
             len(triples) > 0,
-            f"no x-y-z triple among the channels {', '.join(self.channels or ())}; name them like "
+            f"no x-y-z triple among the channels {listed(self.channels or ())}; name them like "
             "acc_x, acc_y, acc_z, or give triples",
         )
         flat = [i for three in triples for i in three]

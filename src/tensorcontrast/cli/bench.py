@@ -14,6 +14,7 @@ from tensorcontrast.cli.failures import Code, UsageFailure
 from tensorcontrast.cli.options import complete_files
 from tensorcontrast.cli.session import Session, safe
 from tensorcontrast.errors import DataNotFoundError, InvalidInputError
+from tensorcontrast.names import listed
 from tensorcontrast.report.text import plain
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _subset(entries: Sequence[Any], wanted: str | None, option: str) -> list[dic
     known = [n.lower() for entry in entries for n in (entry.name, entry.label)]
     for name in names:
         if name not in known:
-            there = ", ".join(dict.fromkeys(entry.label for entry in entries))
+            there = listed(dict.fromkeys(entry.label for entry in entries))
             raise UsageFailure(f"{option}: the configuration has no {name!r}; it has {there}")
     return [
         entry.model_dump(mode="json")

@@ -16,6 +16,7 @@ from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.fingerprint import KEPT, sketch
 from tensorcontrast.cli.session import Session
 from tensorcontrast.errors import FileError, InvalidInputError
+from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.cli.data import Reading
@@ -160,9 +161,7 @@ def _with_channels(rec: StoredRecordings, names: list[str] | None, data: str) ->
     there = rec.channels or ()
     missing = [name for name in names if name not in there]
     if missing:
-        raise FileError(
-            f"{data}: no channel {missing[0]!r}; there are {', '.join(there) or 'no names'}"
-        )
+        raise FileError(f"{data}: no channel {listed(missing)}; there are {listed(there)}")
     index = [there.index(name) for name in names]
     units = rec.units
     return replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import DATASETS, complete_data
 from tensorcontrast.cli.session import Session
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
+from tensorcontrast.names import listed
 from tensorcontrast.readers.grouping import groups_by_name, is_pattern
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _roles(rec: Recordings, options: Reading, data: str) -> Recordings:
         if column == own and getattr(rec, own) is not None:
             continue
         if column not in rec.columns:
-            there = ", ".join(rec.columns) or "none"
+            there = listed(rec.columns)
             raise FileError(f"{data}: no column {column!r} for --{option}; there are: {there}")
         values = rec.columns[column]
         rec = (
@@ -308,12 +308,12 @@ def _where(session: Session, rec: Recordings, condition: str, data: str) -> Reco
         names = np.array([*(rec.classes or map(str, range(rec.n_classes))), "-1"])
         columns.setdefault("label", names[rec.y])
     if name not in columns:
-        there = ", ".join(columns) or "none"
+        there = listed(columns)
         raise FileError(f"{data}: no column {name!r} for --where; there are: {there}")
     texts = columns[name].astype(np.str_)
     missing = sorted(set(wanted) - set(texts.tolist()))
     if missing:
-        there = _listed(sorted(set(texts.tolist())))
+        there = listed(sorted(set(texts.tolist())))
         raise InvalidInputError(f"{data}: no {name} is {missing[0]!r}; there are {there}")
     keep = np.isin(texts, wanted) != unlike
     if not keep.any():
@@ -349,16 +349,11 @@ def channels_for(session: Session, rec: Any, model: ContrastiveFeatures) -> tupl
     missing = [name for name in wanted if name not in rec.channels]
     if missing:
         raise InvalidInputError(
-            f"the model needs channel {_listed(missing)}, which {rec.name or 'DATA'} does not "
-            f"have; it has {_listed(rec.channels)}"
+            f"the model needs channel {listed(missing)}, which {rec.name or 'DATA'} does not "
+            f"have; it has {listed(rec.channels)}"
         )
     session.note(f"using the {len(wanted)} channels of the model of {len(rec.channels)}")
     return wanted
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _drop_nan(session: Session, rec: Recordings, data: str) -> Recordings:

@@ -15,6 +15,7 @@ from tensorcontrast.cli.cluster import Cluster
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.session import Session, listing, safe
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.cli.probe import Score
@@ -123,7 +124,7 @@ def parse_budgets(text: str) -> list[int | str]:
 
 def _labels(rec: Recordings, data: str) -> NDArray[np.int64]:
     if rec.y is None or not (rec.y >= 0).any():
-        has = ", ".join(rec.columns) or "none"
+        has = listed(rec.columns)
         raise InvalidInputError(
             f"{data} has no labels, without which nothing can be scored; name their column with "
             f"--labels (columns: {has})"
@@ -140,7 +141,7 @@ def _groups(rec: Recordings, data: str, ungrouped: bool) -> Array:
     if ungrouped:
         return np.arange(len(rec))
     if rec.groups is None:
-        has = ", ".join(rec.columns) or "none"
+        has = listed(rec.columns)
         raise InvalidInputError(
             f"{data} does not say whose the windows are, so that one subject could be in train "
             f"and test; name the column with --groups (columns: {has}), or pass --ungrouped"
@@ -182,7 +183,7 @@ def _rare(session: Session, rec: Recordings, y: Array, groups: Array) -> None:
     ]
     if alone:
         session.warn(
-            f"only one subject has {', '.join(repr(name) for name in alone)}: where it is tested, "
+            f"only one subject has {listed(alone)}: where it is tested, "
             "train lacks the class, and it cannot be predicted"
         )
 

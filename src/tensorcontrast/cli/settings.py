@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tensorcontrast.cli.failures import UsageFailure, message_of
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
@@ -26,7 +27,7 @@ class DataSettings(_Section):
     """``[data]``: what is read and how; the options of the same names."""
 
     path: str | None = None
-    fs: Annotated[float, Field(gt=0)] | None = None
+    fs: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     channels: list[str] | None = None
     labels: str | None = None
     groups: str | None = None
@@ -42,15 +43,15 @@ class DataSettings(_Section):
 class TensorSettings(_Section):
     """``[tensor]``: the spectrogram; parameters of ``SpectrogramTensor``."""
 
-    n_fft: Annotated[int, Field(ge=2)] | None = None
-    hop: Annotated[int, Field(ge=1)] | None = None
+    n_fft: Annotated[int, Field(ge=2, le=2**24)] | None = None
+    hop: Annotated[int, Field(ge=1, le=2**24)] | None = None
     window: str = "hann"
     representation: Representation = "sqrt-magnitude"
     mean_row: bool | Literal["auto"] = "auto"
     polarity: bool | Literal["auto"] = "auto"
-    n_levels: Annotated[int, Field(ge=1)] | Literal["auto", "time"] = "auto"
+    n_levels: Annotated[int, Field(ge=1, le=2**16)] | Literal["auto", "time"] = "auto"
     norm: Literal["backward", "ortho"] = "backward"
-    floor: Annotated[float, Field(gt=0)] = 1e-3
+    floor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
     dtype: Literal["float32", "float64"] = "float32"
 
 
@@ -58,7 +59,7 @@ class FitSettings(_Section):
     """A whole file for ``tensorcontrast fit --config``."""
 
     method: Literal["plc", "cpd", "atd", "plc-paper"] = "plc"
-    rank: Annotated[int, Field(ge=1)] = 32
+    rank: Annotated[int, Field(ge=1, le=2**16)] = 32
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
     fresh_views: bool = False
@@ -146,7 +147,7 @@ def _decomposition(settings: FitSettings) -> Any:
         raise UsageFailure(f"{unknown[0]} is no parameter of the method; pass --{unknown[0]}")
     if unknown:
         raise UsageFailure(
-            f"{settings.method} has no parameter {unknown[0]!r}; it has {', '.join(known)}"
+            f"{settings.method} has no parameter {listed(unknown)}; it has {', '.join(known)}"
         )
     params = settings.params | ({} if settings.robust is None else {"robust": settings.robust})
     make = PLC.paper if settings.method == "plc-paper" else kind

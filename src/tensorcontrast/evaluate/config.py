@@ -26,6 +26,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate import kinds
 from tensorcontrast.evaluate.paper import SHAPES
 from tensorcontrast.evaluate.toml_config import check_data, fault, load_toml, near
+from tensorcontrast.names import listed
 
 __all__ = [
     "BenchConfig",
@@ -400,7 +401,7 @@ def _by_label(items: tuple[Any, ...], label: str, kind: str) -> Any:
     for item in items:
         if item.label == label:
             return item
-    there = ", ".join(item.label for item in items)
+    there = listed([item.label for item in items])
     raise InvalidInputError(f"this run has no {kind} {label!r}; there are {there}")
 
 

@@ -35,6 +35,7 @@ from tensorcontrast.evaluate.run import (
     read_config,
 )
 from tensorcontrast.evaluate.scoring import Task, compute
+from tensorcontrast.names import listed
 from tensorcontrast.recordings import Recordings
 
 __all__ = ["Progress", "plan", "run"]
@@ -194,7 +195,7 @@ def _check_folder(
     others = sorted(path.name for path in there if not path.name.startswith("."))
     if others:
         raise ForeignFileError(
-            f"{folder}: holds {', '.join(others[:3])} but no run; name a new or empty folder"
+            f"{folder}: holds {listed(others, 3)} but no run; name a new or empty folder"
         )
     return config
 

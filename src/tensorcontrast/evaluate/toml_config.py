@@ -2,6 +2,9 @@
 
 The standard library's parser does not tell lines. A text that :mod:`tomllib` has accepted is
 scanned once more here for its structure: headers, keys, arrays, inline tables and strings.
+
+A file may come from anywhere. Its size, the depth of its brackets and the parts of its keys are
+limited before it is parsed, as the parser recurses and takes the square of the parts in time.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from bisect import bisect_left
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -17,15 +21,29 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
+from tensorcontrast.names import listed
 
 __all__ = ["check_data", "fault", "line_numbers", "load_toml", "near"]
 
 Place = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
+#: Most bytes of a file, open brackets at once, parts of a key, and faults that a message names.
+MAX_BYTES, MAX_DEPTH, MAX_PARTS, MAX_FAULTS = 256 << 10, 64, 32, 20
+#: Most characters of one fault.
+MAX_WORDS = 500
+
 _SPACE = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n]+")
+# What a text is made of: strings, comments, words, blanks, and all else character by character. A
+# string that is not closed goes on to its end, so that nothing is read twice.
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'''(?:[^']|'(?!''))*+(?:''')?|'[^'\n]*+'?"
+    r"|#[^\n]*|[A-Za-z0-9_-]+|[ \t]+|.",
+    re.DOTALL,
+)
 
 
 def load_toml(path: str | Path, model: type[Model]) -> Model:
@@ -39,31 +57,92 @@ def load_toml(path: str | Path, model: type[Model]) -> Model:
         Where there is no such file.
     """
     source = Path(path).expanduser()
+    text = _text_of(source)
     try:
-        text = source.read_bytes().decode("utf-8")
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # also integers of thousands of digits
+        raise FileError(f"{source}: is not valid TOML: {_cut(str(error))}") from None
+    found = _too_large(data)
+    if not found:
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            found = _faults(error, data, model)
+    lines = line_numbers(text)
+    faults = sorted(
+        ((_line_of(lines, at) or 0, at, words) for at, words in found), key=lambda item: item[0]
+    )
+    raise FileError(
+        _first_faults(
+            f"{source}{f' line {line}' if line else ''}: {_named(at)}: {words}"
+            for line, at, words in faults
+        )
+    )
+
+
+def _text_of(source: Path) -> str:
+    """Text of a file, after the checks that need no parser."""
+    try:
+        if source.exists() and not source.is_file():
+            # A pipe or a device may never end.
+            raise FileError(f"{source}: cannot be read: it is no file")
+        with source.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        text = raw[:MAX_BYTES].decode("utf-8", "ignore" if len(raw) > MAX_BYTES else "strict")
     except FileNotFoundError:
         raise DataNotFoundError(f"{source}: no such file") from None
     except OSError as error:
         raise FileError(f"{source}: cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise FileError(f"{source}: is not a text in UTF-8: {error}") from None
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"{source}: is not valid TOML: {error}") from None
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        lines = line_numbers(text)
-        faults = [
-            (_line_of(lines, at) or 0, at, words) for at, words in _faults(error, data, model)
-        ]
+    if len(raw) > MAX_BYTES:
         raise FileError(
-            "\n".join(
-                f"{source}{f' line {line}' if line else ''}: {_named(at)}: {words}"
-                for line, at, words in sorted(faults, key=lambda item: item[0])
+            f"{source}: is larger than {MAX_BYTES} bytes, which no configuration needs; put data "
+            "into a file of its own"
+        )
+    depth = parts = 0
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token == ".":
+            parts += 1
+        elif not (token[0].isalnum() or token[0] in "_-\"' \t"):
+            parts = 0
+            depth = max(0, depth + (token in ("[", "{")) - (token in ("]", "}")))
+        if depth > MAX_DEPTH or parts > MAX_PARTS:
+            line = text.count("\n", 0, match.start()) + 1
+            raise FileError(
+                f"{source} line {line}: is nested too deeply; at most {MAX_DEPTH} brackets and "
+                f"{MAX_PARTS} parts of a key are read"
             )
-        ) from None
+    return text
+
+
+def _too_large(data: Any) -> list[tuple[Place, str]]:
+    """Integers beyond 64 bits, which TOML does not have, and tables within too many others."""
+    out: list[tuple[Place, str]] = []
+    waiting: list[tuple[Place, Any]] = [((), data)]
+    while waiting:
+        at, value = waiting.pop()
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            out.append((at, "is an integer of more than 64 bits; write a smaller one"))
+        elif isinstance(value, dict | list) and len(at) > MAX_DEPTH:
+            out.append((at[:2], f"is nested too deeply; at most {MAX_DEPTH} levels are read"))
+        elif isinstance(value, dict):
+            waiting += [((*at, key), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*at, k), item) for k, item in enumerate(value)]
+    return out
+
+
+def _first_faults(faults: Iterable[str]) -> str:
+    """Lines of the first faults, and how many more there are."""
+    lines = list(faults)
+    more = len(lines) - MAX_FAULTS
+    return "\n".join([*lines[:MAX_FAULTS], *([f"and {more} more faults"] if more > 0 else [])])
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}…"
 
 
 def check_data(data: Any, model: type[Model], where: str = "configuration") -> Model:
@@ -72,7 +151,7 @@ def check_data(data: Any, model: type[Model], where: str = "configuration") -> M
         return model.model_validate(data)
     except ValidationError as error:
         faults = [f"{where}: {_named(at)}: {words}" for at, words in _faults(error, data, model)]
-        raise InvalidInputError("\n".join(faults)) from None
+        raise InvalidInputError(_first_faults(faults)) from None
 
 
 def fault(message: str, key: str | int | None = None) -> PydanticCustomError:
@@ -121,8 +200,8 @@ def _faults(error: ValidationError, data: Any, model: type[BaseModel]) -> list[t
         elif kind == "missing":
             message = "is missing"
         elif kind != "tensorcontrast":
-            message = f"{message[0].lower()}{message[1:]}, not {found['input']!r}"
-        out.append((at, message))
+            message = f"{message[0].lower()}{message[1:]}, not {listed([found['input']])}"
+        out.append((at, _cut(message)))
     return out
 
 
@@ -144,7 +223,11 @@ def _inner(annotation: Any) -> type[BaseModel] | None:
 def _named(at: Place) -> str:
     text = ""
     for part in at:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            key = part if _BARE.fullmatch(part) and len(part) <= 80 else listed([part])
+            text += f".{key}" if text else key
     return text or "the whole"
 
 
@@ -172,6 +255,7 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
+        self.ends = [match.start() for match in re.finditer("\n", text)]
         self.lines: dict[Place, int] = {}
         self.counts: dict[Place, int] = {}
 
@@ -199,7 +283,10 @@ class _Scanner:
                 self._pair(prefix)
 
     def _note(self, path: Place) -> None:
-        self.lines.setdefault(path, self.text.count("\n", 0, self.at) + 1)
+        self.lines.setdefault(path, self._line(self.at))
+
+    def _line(self, at: int) -> int:
+        return bisect_left(self.ends, at) + 1
 
     def _resolve(self, keys: Place) -> Place:
         """Path of a header: names of arrays of tables mean their last table so far."""
@@ -248,7 +335,7 @@ class _Scanner:
     def _pair(self, prefix: Place) -> None:
         begin = self.at
         keys = self._key()
-        line = self.text.count("\n", 0, begin) + 1
+        line = self._line(begin)
         for end in range(1, len(keys) + 1):
             self.lines.setdefault((*prefix, *keys[:end]), line)
         self.at = self.text.index("=", self.at) + 1

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorcontrast.errors import DataNotFoundError, ForeignFileError, InvalidInputError
+from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
@@ -63,7 +64,7 @@ def read(path: str | Path, *, format: str | None = None, **options: Any) -> Reco
     unknown = sorted(set(options) - set(reader.__kwdefaults__ or {}))
     if unknown:
         raise InvalidInputError(
-            f"the {kind} reader has no option {', '.join(unknown)}; it has "
+            f"the {kind} reader has no option {listed(unknown)}; it has "
             f"{', '.join(reader.__kwdefaults__)}"
         )
     recordings: Recordings = reader(source, **options)

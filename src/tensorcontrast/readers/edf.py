@@ -28,6 +28,9 @@ from tensorcontrast.windows import default_window_s
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
 _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
 
+#: Seconds of a data record that are believed: a microsecond to four months.
+MIN_RECORD_S, MAX_RECORD_S = 1e-6, 1e7
+
 
 def read_edf(
     path: str | Path,
@@ -63,7 +66,9 @@ def read_edf(
     with file_errors(source, "EDF"):
         rates = {_text(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
     if len(set(rates.values())) > 1:
-        each = ", ".join(f"{label!r} {rate:g} Hz" for label, rate in rates.items())
+        slowest = min(rates, key=lambda label: rates[label])
+        fastest = max(rates, key=lambda label: rates[label])
+        each = ", ".join(f"{listed([k])} {rates[k]:g} Hz" for k in (fastest, slowest))
         raise FileError(
             f"{source}: the signals have several sampling rates ({each}); pass channels= with "
             "those of one rate"
@@ -217,6 +222,7 @@ def _check_header(path: Path) -> tuple[bool, int | None]:
         rest = stream.read(256 * signals)
     if len(rest) < 256 * signals:
         raise TruncatedFileError(f"{path}: ends within its header, after {size} bytes")
+    _check_rates(rest, fixed[244:252], signals, path)
     counts = rest[216 * signals : 224 * signals]
     points = 0
     for k in range(signals):
@@ -245,8 +251,30 @@ def _check_header(path: Path) -> tuple[bool, int | None]:
     return bdf, None
 
 
+def _check_rates(rest: bytes, duration: bytes, signals: int, path: Path) -> None:
+    """Raise where a data record does not last a time that makes a sampling rate.
+
+    A file that holds annotations only may say 0.
+    """
+    labels = [rest[16 * k : 16 * k + 16].rstrip(b"\0 ") for k in range(signals)]
+    if all(label in (b"EDF Annotations", b"BDF Annotations") for label in labels):
+        return
+    try:
+        seconds = float(duration.decode("ascii"))
+    except ValueError:
+        seconds = float("nan")
+    if not MIN_RECORD_S <= seconds <= MAX_RECORD_S:
+        raise DamagedFileError(
+            f"{path}: the duration of a data record is {duration!r}; {MIN_RECORD_S:g} to "
+            f"{MAX_RECORD_S:g} seconds are read"
+        )
+
+
 def _number(field: bytes, what: str, path: Path) -> int:
     try:
-        return int(field.decode("ascii").strip())
+        text = field.decode("ascii").strip()
+        if "_" in text:  # which Python takes for a separator of digits
+            raise ValueError(text)
+        return int(text)
     except ValueError:
         raise DamagedFileError(f"{path}: {what} is {field!r}, not a number") from None

@@ -31,6 +31,7 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 from tensorcontrast.files import atomic_write
+from tensorcontrast.names import listed
 from tensorcontrast.readers._files import (
     check_expansion,
     check_inside,
@@ -128,8 +129,7 @@ def read_npz(path: str | Path, *, allow_nan: bool = False) -> Recordings:
         arrays = read_arrays(source)
         if "X" not in arrays:
             raise ForeignFileError(
-                f"{source}: has no array 'X' (n, channel, time); it holds "
-                f"{', '.join(sorted(arrays)) or 'nothing'}"
+                f"{source}: has no array 'X' (n, channel, time); it holds {listed(sorted(arrays))}"
             )
         return from_arrays(Recordings, arrays, str(source), allow_nan=allow_nan)
 
@@ -145,7 +145,7 @@ def from_arrays(
     left = [k for k in extra if k not in columns]
     if left:
         warnings.warn(
-            f"{where}: left out {', '.join(left)}, which do not have one entry for each of the "
+            f"{where}: left out {listed(left)}, which do not have one entry for each of the "
             f"{n} samples",
             TensorContrastWarning,
             stacklevel=4,

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.names import listed
 from tensorcontrast.report import style
 from tensorcontrast.report.panels import adjacency, legend, scatter
 from tensorcontrast.report.scores import budget_name
@@ -264,7 +265,7 @@ def need(evidence: Evidence, *keys: str) -> None:
     missing = [key for key in keys if key not in evidence]
     if missing:
         raise InvalidInputError(
-            f"the evidence has no {', '.join(missing)}; it holds {', '.join(evidence) or 'nothing'}"
+            f"the evidence has no {listed(missing)}; it holds {listed(evidence)}"
         )
 
 
