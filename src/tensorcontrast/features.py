@@ -30,7 +30,7 @@ from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast._progress import stage
 from tensorcontrast._signals import as_signals, check_shape
 from tensorcontrast._signed_rows import LEVEL_WINDOWS
-from tensorcontrast.decompose import CPD, PLC, kernels
+from tensorcontrast.decompose import CPD, PLC, checkpoint, kernels
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
@@ -221,6 +221,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
                 "estimator is as it was before fit"
             )
+            if not str(error) and getattr(self.decompose, "checkpoint", None) is not None:
+                told += ", and no checkpoint was written"
             raise KeyboardInterrupt(f"{name}: {told}") from None
         if interrupted:
             raise KeyboardInterrupt(f"{name}: {interrupted}")
@@ -247,6 +249,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         labels.check_length(y, len(signals))
         if isinstance(decompose, CPEstimator):  # what is wrong with labels is told before any work
             y = decompose._read_labels(y, len(signals))
+        place = decompose.get_params().get("checkpoint")
+        if place is not None:
+            checkpoint.check_place(place)  # before any work
         if self.missing == "mask":
             for part in (tensorize, decompose):
                 if "missing" not in part.get_params():

@@ -47,6 +47,26 @@ def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         _sync_folder(path.parent)
 
 
+def check_writable(path: Path) -> None:
+    """Raise where no file can be made at ``path``, before work is done for it.
+
+    A file is made beside it and removed again: permissions, read-only file systems and quotas are
+    seen by nothing less.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileError(f"{path}: the folder {folder} does not exist; make it first")
+    trial = folder / f".tensorcontrast-{secrets.token_hex(8)}.part"
+    try:
+        os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        trial.unlink()
+    except OSError as error:
+        raise FileError(
+            f"{path}: no permission to write into {folder.resolve()} ({error.strerror or error}); "
+            "choose another place"
+        ) from error
+
+
 @contextmanager
 def one_at_a_time(path: Path, *, poll: float = 0.1) -> Iterator[bool]:
     """Let one thread of one process at a time work on ``path``; others wait for it.

@@ -9,7 +9,15 @@ import time
 import numpy as np
 import pytest
 
-from tensorcontrast import PLC, ContrastiveFeatures, Recordings, container, load_model, model_io
+from tensorcontrast import (
+    PLC,
+    ContrastiveFeatures,
+    Recordings,
+    SpectrogramTensor,
+    container,
+    load_model,
+    model_io,
+)
 
 LONG = ["--rank", "3", "-p", "n_epochs=6", "-p", "max_iter=30", "-p", "tol=0", "-p", "every=3"]
 
@@ -80,20 +88,70 @@ def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-def test_ctrl_c_tells_the_way_on(cli, data, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted: "), (signal.SIGTERM, 143, "terminated: ")],
+    ids=["INT", "TERM"],
+)
+def test_signals_tell_the_way_on(number, code, word, cli, data, tmp_path):
     kept, target = tmp_path / "fit.tcc", tmp_path / "model.tcm"
     running = start("fit", data, *LONG, "--checkpoint", kept, "-o", target)
     wait_for(kept.exists, running)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert err.startswith("interrupted: ")
+    assert running.returncode == code
+    assert err.startswith(f"{word}the fit was stopped; {kept} holds ")
     assert "--resume" in err
     assert "Traceback" not in err
     assert not target.exists()
     done = cli("fit", data, *LONG, "--checkpoint", kept, "--resume", "-o", target, "--json")
     assert done.code == 0, done.err
-    assert done.json["resumed_after"] > 0
+    count = done.json["resumed_after"]
+    assert 0 < count < done.json["iterations"] == 36
+    assert f"holds {count} iterations" in err
+    assert f"after {count} iterations" in done.err
+    assert cli("fit", data, *LONG, "-o", tmp_path / "whole.tcm").code == 0
+    assert same_model(target, tmp_path / "whole.tcm")
+
+
+def test_iterations_are_counted_in_one_way(cli, data, tmp_path):
+    """Stages that settle early too: what a checkpoint holds is counted as the model does."""
+    kept = tmp_path / "fit.tcc"
+    command = ["fit", data, "--rank", "3", "-p", "n_epochs=3", "-p", "tol=0.1", "-p", "n_init=2"]
+    command += ["--checkpoint", kept, "--json"]
+    done = cli(*command, "-o", tmp_path / "a.tcm")
+    assert done.code == 0, done.err
+    again = cli(*command, "--resume", "-o", tmp_path / "b.tcm")
+    assert again.json["resumed_after"] == again.json["iterations"] == done.json["iterations"]
+
+
+def test_a_stop_before_the_first_iteration_says_so(cli, data, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    kept, target = tmp_path / "fit.tcc", tmp_path / "m.tcm"
+    command = ["fit", data, *LONG, "--checkpoint", kept, "--resume", "-o", target, "--force"]
+    monkeypatch.setattr(SpectrogramTensor, "fit", interrupt)
+    done = cli(*command)
+    assert (done.code, kept.exists()) == (130, False)
+    assert "nothing was kept: no iteration was done" in done.err
+    monkeypatch.undo()
+    assert cli(*command).code == 0
+    whole = kept.read_bytes()
+    monkeypatch.setattr(SpectrogramTensor, "fit", interrupt)
+    done = cli(*command)
+    assert (done.code, kept.read_bytes() == whole) == (130, True)
+    assert "is as it was before this command" in done.err
+
+
+def test_a_file_that_is_no_checkpoint_is_never_replaced(cli, data, tmp_path):
+    keep = tmp_path / "keep.txt"
+    keep.write_text("mine")
+    for options in ([], ["--force"], ["--resume"], ["--resume", "--force"]):
+        done = cli("fit", data, "--checkpoint", keep, "-o", tmp_path / "m.tcm", *options)
+        assert (done.code, keep.read_text()) == (3, "mine")
+        assert "keep.txt exists and is not a checkpoint" in done.err
+    assert not (tmp_path / "m.tcm").exists()
 
 
 def test_the_first_call_may_ask_to_resume(cli, data, tmp_path):

@@ -1,5 +1,6 @@
 """Bad files, hostile names, full disks, interrupts: clear messages, nothing half-written."""
 
+import errno
 import json
 import os
 import re
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings
-from tensorcontrast.cli import session as sessions
 from tensorcontrast.cli.failures import Code, code_of, message_of
 
 HOSTILE = "\x1b[2J\x1b]0;own\x07[bold red]x[/]\u202egnp\r\n"
@@ -186,10 +186,17 @@ def test_places_that_cannot_be_written_are_told_before_the_work(
     done = cli("fit", data, "-o", tmp_path / "no" / "m.tcm", *small)
     assert done.code == 3
     assert "make it first" in done.err
-    monkeypatch.setattr(sessions.os, "access", lambda path, mode: False)
-    done = cli("fit", data, "-o", tmp_path / "m.tcm", *small)
-    assert done.code == 3
-    assert "no permission" in done.err
+
+    def read_only(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", read_only)
+    place = tmp_path / "m.tcm"
+    for args in (["-o", place], ["-o", place, "--checkpoint", tmp_path / "fit.tcc"]):
+        done = cli("fit", data, *args, *small)
+        assert done.code == 3
+        assert "no permission" in done.err
+        assert "Read-only file system" in done.err
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a Linux /proc")
@@ -273,6 +280,6 @@ def test_signals_stop_a_fit_cleanly(data, tmp_path, number, code):
     assert running.returncode == code, err
     assert "Traceback" not in err
     assert list(out.iterdir()) == []
-    if number == signal.SIGINT:
-        assert err.startswith("interrupted: ")
-        assert json.loads(printed)["error"]["code"] == 130
+    word = "interrupted: " if number == signal.SIGINT else "terminated: "
+    assert err.startswith(f"{word}the fit was stopped; nothing was kept")
+    assert json.loads(printed)["error"]["code"] == code

@@ -1,5 +1,6 @@
 """Checkpoints: whatever ends a fit, going on gives the bits of a fit that nothing ended."""
 
+import errno
 import json
 import os
 import signal
@@ -12,9 +13,19 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, augment, container, load_model
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    SpectrogramTensor,
+    augment,
+    container,
+    load_model,
+    model_io,
+)
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import checkpoint
+from tensorcontrast.decompose import als, checkpoint
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -145,7 +156,7 @@ def test_with_labels_neighbours_and_a_given_view(X, tmp_path):
     assert crashes > 1
     assert_same(model, make().fit(X, **options))
     with pytest.raises(InvalidInputError, match="other data"):
-        make().fit(X, **options | {"y": -y}, resume=tmp_path / "fit.tcc")
+        make().fit(X, **options | {"y": y[::-1]}, resume=tmp_path / "fit.tcc")
     with pytest.raises(InvalidInputError, match="other data"):
         make().fit(X, **options | {"sequence": np.arange(60)}, resume=tmp_path / "fit.tcc")
 
@@ -437,6 +448,225 @@ def test_forged_states_are_refused_or_harmless(stopped, X):
         except TensorContrastError:
             refused += 1
     assert refused > 75
+
+
+def forged(path, change):
+    """Write a checkpoint anew, with right checksums, after ``change`` of its fit and runs."""
+    saved = checkpoint.load(path)
+    change(saved)
+    data, arrays = model_io.pack(saved)
+    container.write(path, checkpoint.KIND, data["dict"], arrays)
+
+
+def _set(*keys, value):
+    def change(saved):
+        inside = saved["runs"][-1]
+        for key in keys[:-1]:
+            inside = inside[key]
+        inside[keys[-1]] = value(inside[keys[-1]]) if callable(value) else value
+
+    return change
+
+
+def _nan(array):
+    return np.where(np.arange(array.size).reshape(array.shape) == 1, np.nan, array)
+
+
+HUGE = 2**62
+FORGED = {
+    "more iterations than there are": _set("done", value=HUGE),
+    "fewer iterations than in the history": _set("done", value=1),
+    "over, after more than there are": lambda saved: saved["runs"][0].update(
+        monitor=saved["runs"][0]["monitor"]
+        | {"history": {k: v * 50 for k, v in saved["runs"][0]["monitor"]["history"].items()}}
+    ),
+    "nan in factors": _set("factors", 0, value=_nan),
+    "factors of another rank": _set("factors", value=lambda given: [U[:, :2] for U in given]),
+    "factors of another dtype": _set("factors", 1, value=lambda U: U.astype("float32")),
+    "a factor too few": _set("factors", value=lambda given: given[:-1]),
+    "no factors": _set("factors", value=[]),
+    "an infinite objective": _set("monitor", "history", "objective", 0, value=np.inf),
+    "another objective before": _set("monitor", "history", "objective", 0, value=1e9),
+    "another last objective": _set("monitor", "last", value=0.0),
+    "a patience from nowhere": _set("monitor", "calm", value=HUGE),
+    "steps without end": _set("adam", "step", value=HUGE),
+    "no optimiser": _set("adam", value=None),
+    "nan in moments": _set("adam", "m", 0, value=_nan),
+    "negative squares": _set("adam", "v", 0, value=lambda v: -1 - v),
+    "labels of other samples": _set("memory", "labels", value=lambda labels: labels[:-3]),
+    "a label that is none": _set("memory", "labels", value=lambda labels: labels + HUGE // 4),
+    "nan in centres": _set("memory", "centers", value=_nan),
+    "centres elsewhere": _set("memory", "centers", value=np.ones((3, 7))),
+    "features of other samples": _set("memory", "W", value=np.ones((7, 3))),
+    "rows of a batch": _set("memory", "rows", value=np.arange(60)),
+    "other random numbers": lambda saved: saved["fit"].update(
+        rng=np.random.default_rng(5).bit_generator.state
+    ),
+    "an earlier run without factors": lambda saved: saved["runs"][0].update(factors=[]),
+    "another class": lambda saved: saved["fit"].update({"class": "ATD"}),
+    "other data": lambda saved: saved["fit"].update(data="0" * 32),
+}
+
+
+@pytest.fixture(scope="module")
+def in_descent(X, tmp_path_factory):
+    path = tmp_path_factory.mktemp("forged") / "fit.tcc"
+    with pytest.raises(Crash):
+        descending(checkpoint=path, callback=crash_after(12)).fit(X)
+    assert checkpoint.load(path)["runs"][-1]["adam"]["step"] == 4
+    return path
+
+
+def descending(**more):
+    settings = {"rank": 3, "max_iter": 8, "tol": 0, "n_epochs": 10, "n_clusters": 3, "every": 1}
+    return PLC(**{**settings, "random_state": 0, **more})
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_states_that_a_fit_cannot_have_are_refused(case, in_descent, X, tmp_path):
+    """Right checksums, wrong contents: never a result, never a loop without end."""
+    path = tmp_path / "fit.tcc"
+    path.write_bytes(in_descent.read_bytes())
+    forged(path, FORGED[case])
+    model = descending()
+    with pytest.raises((DamagedFileError, InvalidInputError), match="checkpoint"):
+        model.fit(X, resume=path)
+    assert not hasattr(model, "factors_")
+
+
+def test_an_unchanged_forgery_goes_on(in_descent, X, tmp_path):
+    path = tmp_path / "fit.tcc"
+    path.write_bytes(in_descent.read_bytes())
+    forged(path, lambda saved: None)
+    assert_same(descending().fit(X, resume=path), descending().fit(X))
+
+
+# ---------------------------------------------------------------------------- files of others
+
+
+@pytest.mark.parametrize("content", [b"", b"my notes", b"TCMODEL\0 and more", "fifo", "link"])
+def test_a_file_that_is_no_checkpoint_is_never_replaced(content, X, tmp_path):
+    path, seen = tmp_path / "keep.txt", []
+    if content == "fifo":
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("no pipes")
+        os.mkfifo(path)
+    elif content == "link":
+        path.symlink_to(tmp_path / "nowhere")
+    else:
+        path.write_bytes(content)
+    before = path.lstat()
+    signals = make_synthetic(n_samples=30, n_classes=2, random_state=0)
+    for cls in (CPD, ATD, PLC):
+        part = cls(rank=2, checkpoint=path, every=1, callback=seen.append)
+        for model, data in ((part, X), (ContrastiveFeatures(decompose=part), signals)):
+            with pytest.raises(ForeignFileError, match=r"keep.txt .* not a checkpoint"):
+                model.fit(data)
+    assert not seen
+    assert path.lstat() == before
+
+
+def test_a_file_that_appears_during_the_fit_is_not_replaced(X, tmp_path):
+    path = tmp_path / "keep.txt"
+
+    def write(row):
+        if row["iteration"] == 3:
+            path.write_text("mine")
+
+    model = CPD(rank=3, max_iter=9, tol=0, checkpoint=path, every=1, callback=write)
+    with pytest.warns(TensorContrastWarning, match=r"not a checkpoint.*goes on") as told:
+        model.fit(X)
+    assert len(told) == 1
+    assert path.read_text() == "mine"
+    assert model.n_iter_ == 9
+
+
+def test_a_folder_that_takes_no_files_is_told_before_any_work(X, tmp_path, monkeypatch):
+    seen = []
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileError, match="folder that exists"):
+        CPD(rank=3, checkpoint=tmp_path / "file" / "fit.tcc", callback=seen.append).fit(X)
+
+    def read_only(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(FileError, match=r"fit.tcc: .*Read-only file system"):
+        CPD(rank=3, checkpoint=tmp_path / "fit.tcc", callback=seen.append).fit(X)
+    assert not seen
+
+
+# ---------------------------------------------------------------------------- stages, SIGTERM
+
+
+def test_every_finished_stage_is_in_the_file(X, tmp_path):
+    """Whatever ``every`` is: the CPD when the descent begins, the descent when it is over."""
+    path, seen = tmp_path / "fit.tcc", []
+
+    def look(row):
+        if "contrast" in row and path.exists():
+            seen.append([run["ended"] for run in checkpoint.load(path)["runs"]])
+
+    model = descending(checkpoint=path, every=10**6, callback=look).fit(X)
+    assert seen == [[True]] * 10
+    assert [run["ended"] for run in checkpoint.load(path)["runs"]] == [True, True]
+    assert checkpoint.iterations(checkpoint.load(path)["runs"]) == model.n_iter_ == 18
+    assert_same(descending(callback=crash_after(0)).fit(X, resume=path), model)
+
+
+@pytest.mark.parametrize("every", [1, 10**6])
+def test_ctrl_c_says_what_the_file_holds(every, X, tmp_path):
+    def interrupt(row):
+        if row["iteration"] == 12:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "fit.tcc"
+    with pytest.raises(KeyboardInterrupt, match=r"can be used; .*fit.tcc holds 11 iterations"):
+        descending(checkpoint=path, every=every, callback=interrupt).fit(X)
+    assert checkpoint.iterations(checkpoint.load(path)["runs"]) == 11
+
+
+def test_ctrl_c_before_the_first_iteration_says_that_nothing_is_kept(X, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "fit.tcc"
+    monkeypatch.setattr(als, "sweep", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"nothing was learned.*nothing was written to"):
+        CPD(rank=3, checkpoint=path).fit(X)
+    assert not path.exists()
+    rec = make_synthetic(n_samples=30, n_classes=2, random_state=0)
+    monkeypatch.setattr(SpectrogramTensor, "transform", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"were prepared; .*no checkpoint was written"):
+        ContrastiveFeatures(decompose=CPD(rank=3, checkpoint=path)).fit(rec)
+
+
+TERMINATED = textwrap.dedent(
+    """
+    import os, signal, sys
+    from tensorcontrast import PLC
+    from tensorcontrast.datasets import make_cp_tensor
+
+    def end(row):
+        if row["iteration"] == 11:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    X = make_cp_tensor(60, (5, 6, 4), 3, noise=0.3, random_state=0)[0]
+    PLC(rank=3, max_iter=8, tol=0, n_epochs=10, n_clusters=3, random_state=0,
+        checkpoint=sys.argv[1], every=1, callback=end).fit(X)
+    """
+)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as on POSIX systems")
+def test_sigterm_leaves_the_last_checkpoint(X, tmp_path):
+    """SIGTERM ends Python at once, at 60 % of the fit: the iteration before is in the file."""
+    path = tmp_path / "fit.tcc"
+    command = [sys.executable, "-W", "ignore", "-c", TERMINATED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGTERM, done.stderr
+    assert checkpoint.iterations(checkpoint.load(path)["runs"]) == 10
+    assert_same(descending().fit(X, resume=path), descending().fit(X))
 
 
 @pytest.mark.parametrize("name", ["no-folder/fit.tcc", "."])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 import typer.core
 from rich.console import Console
 from rich.text import Text
 
+from tensorcontrast.cli import signals
 from tensorcontrast.cli.bench import bench
 from tensorcontrast.cli.components import components
 from tensorcontrast.cli.convert import convert
 from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
 from tensorcontrast.cli.demo import demo
 from tensorcontrast.cli.evaluate import evaluate
-from tensorcontrast.cli.failures import EXIT_CODES, Code
+from tensorcontrast.cli.failures import EXIT_CODES, Code, code_of
 from tensorcontrast.cli.fit import fit
 from tensorcontrast.cli.options import bare_flags, command, paragraphs
 from tensorcontrast.cli.report import report
@@ -60,7 +60,7 @@ class Group(typer.core.TyperGroup):
         except _CallError as error:
             code = _tell(error)
         except typer.Abort:
-            code = Code.INTERRUPTED
+            code = code_of(KeyboardInterrupt())
         if standalone_mode:
             sys.exit(int(code or 0))
         return code
@@ -184,14 +184,9 @@ command(
 )(fetch_dataset)
 
 
-def _terminated(number: int, frame: object) -> NoReturn:
-    sys.exit(int(Code.TERMINATED))  # so that nothing half-written remains
-
-
 def main() -> None:
     """Run the command line."""
-    if hasattr(signal, "SIGTERM"):
-        signal.signal(signal.SIGTERM, _terminated)
+    signals.listen()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # no encoding of a terminal stops a command
             stream.reconfigure(errors="backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from enum import IntEnum
 
+from tensorcontrast.cli import signals
 from tensorcontrast.cli.advice import in_options
 from tensorcontrast.errors import (
     DataNotFoundError,
@@ -32,7 +33,7 @@ class Code(IntEnum):
 
 EXIT_CODES = (
     "Exit codes: 0 done · 1 failed · 2 wrong use · 3 a file · 4 the data · "
-    "5 part of a run failed · 130 interrupted"
+    "5 part of a run failed · 130 interrupted · 143 terminated"
 )
 
 
@@ -43,7 +44,7 @@ class UsageFailure(TensorContrastError):
 def code_of(error: BaseException) -> Code:
     """Exit code of an error."""
     if isinstance(error, KeyboardInterrupt):
-        return Code.INTERRUPTED
+        return Code.TERMINATED if signals.terminated() else Code.INTERRUPTED
     if isinstance(error, UsageFailure):
         return Code.USAGE
     if isinstance(error, MissingDependencyError):

@@ -25,13 +25,24 @@ class Checkpoint:
     path: Path | None = None
     resume: bool = False
     done: int | None = None
+    #: When the file was last written before this command; None where there was none.
+    written: int | None = None
 
     @property
     def way_on(self) -> str:
-        """What to do after a stop."""
-        if self.path is None or not self.path.exists():
-            return "no model was written"
-        return f"the same command with --resume goes on from {self.path}"
+        """What was kept of a fit that was stopped, and what to do then."""
+        if self.path is None:
+            return "nothing was kept: no model was written, and there was no --checkpoint"
+        if not self.path.exists():
+            return f"nothing was kept: no iteration was done, {self.path} was not written"
+        if self.path.stat().st_mtime_ns == self.written:
+            return f"{self.path} is as it was before this command; no model was written"
+        from tensorcontrast.decompose.checkpoint import iterations, load
+
+        return (
+            f"{self.path} holds {iterations(load(self.path)['runs'])} iterations; the same command "
+            "with --resume goes on from there"
+        )
 
 
 @dataclass(frozen=True)
@@ -73,14 +84,16 @@ class Keeping:
             if self.resume:
                 session.note(f"{path} is not there yet: the fit begins")
             return Checkpoint(path, self.resume)
-        if self.resume:
-            from tensorcontrast.decompose.checkpoint import load
+        from tensorcontrast.decompose.checkpoint import check_place, iterations, load
 
-            done = sum(int(run["done"]) for run in load(path)["runs"])
+        check_place(path)
+        written = path.stat().st_mtime_ns
+        if self.resume:
+            done = iterations(load(path)["runs"])
             session.note(f"going on from {path}, after {done} iterations")
-            return Checkpoint(path, True, done)
+            return Checkpoint(path, True, done, written)
         if not force:
             raise FileError(
                 f"{path} exists: pass --resume to go on from it, or --force to begin anew"
             )
-        return Checkpoint(path)
+        return Checkpoint(path, written=written)

@@ -22,6 +22,7 @@ from rich.text import Text
 from tensorcontrast.cli.advice import in_options
 from tensorcontrast.cli.failures import Code, UsageFailure, code_of, message_of
 from tensorcontrast.errors import FileError, TensorContrastWarning
+from tensorcontrast.files import check_writable
 from tensorcontrast.report.text import plain
 
 __all__ = ["Session", "facts", "listing", "safe"]
@@ -187,9 +188,8 @@ class Session:
         if self.debug:
             self.err.print(Text(traceback.format_exc().rstrip()), soft_wrap=True)
         message = message_of(error)
-        stopped = code == Code.INTERRUPTED
-        style = "yellow" if stopped else "red"
-        self._say("interrupted: " if stopped else "error: ", message, style)
+        labels = {Code.INTERRUPTED: "interrupted: ", Code.TERMINATED: "terminated: "}
+        self._say(labels.get(code, "error: "), message, "yellow" if code in labels else "red")
         if self.as_json:
             failure = {"code": int(code), "kind": type(error).__name__, "message": message}
             try:
@@ -216,12 +216,7 @@ class Session:
             raise UsageFailure(f"{path} is a folder; name a file to write")
         if path.exists() and not force:
             raise FileError(f"{path} exists and is not overwritten; pass --force or another name")
-        if not path.parent.is_dir():
-            raise FileError(f"{path}: the folder {path.parent} does not exist; make it first")
-        if not os.access(path.parent, os.W_OK):
-            raise FileError(
-                f"{path}: no permission to write into {path.parent.resolve()}; choose another place"
-            )
+        check_writable(path)
         return path
 
 

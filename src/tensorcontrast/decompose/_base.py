@@ -194,6 +194,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         with threads.for_work(n * ready.size * self.rank_):
             with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
                 fit = self._solve(views, known, rng)
+            checkpoint.check_remembered(fit.factors)
             if fit.interrupted:
                 recorder.write()
             drawn = views() if callable(views) else views

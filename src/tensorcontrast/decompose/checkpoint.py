@@ -1,10 +1,15 @@
 """Checkpoints: a fit that was killed goes on where it was, to the same bits.
 
 A fit is a sequence of *runs* of iterations (starts of a CPD, the descent, trials of β), in an order
-that data, parameters and random numbers fix. A checkpoint holds the outcome of every run that
-is over and the state of the one that was going on: factors, what the contrast remembers, the
-optimiser's moments, the history and the state of the random numbers. To go on, the fit is begun
-again as it was; runs that are over give their outcome at once, and the last one continues.
+that data, parameters and random numbers fix. A checkpoint is written every few iterations and at
+the end of every run. It holds the outcome of every run that is over and the state of the one that
+was going on: factors, what the contrast remembers, the optimiser's moments, the history and the
+state of the random numbers. To go on, the fit is begun again as it was; runs that are over give
+their outcome at once, and the last one continues.
+
+A saved state is checked against the fit that is to go on from it: shapes, finite values, counts of
+iterations. Checksums tell damage, not forgery: whoever can write the file can write a state that a
+fit could have had.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +31,13 @@ from numpy.typing import NDArray
 from tensorcontrast import checks, container
 from tensorcontrast.decompose import als
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.errors import DamagedFileError, FileError, InvalidInputError
+from tensorcontrast.errors import (
+    DamagedFileError,
+    FileError,
+    ForeignFileError,
+    InvalidInputError,
+)
+from tensorcontrast.files import check_writable
 
 if TYPE_CHECKING:
     from tensorcontrast.decompose.tied import Adam
@@ -50,9 +62,12 @@ class Keep:
         monitor: Monitor,
         memory: als.Memory,
         rng: np.random.Generator,
+        n_samples: int,
+        whole: bool = True,
     ) -> None:
         self._recorder, self._saved = recorder, saved
         self._monitor, self._memory, self._rng = monitor, memory, rng
+        self._n_samples, self._whole = n_samples, whole
         self.ended = bool(saved and saved["ended"])
         #: Reconstruction error at the end, once someone has asked for it.
         self.error: float | None = None if saved is None else saved["error"]
@@ -63,9 +78,11 @@ class Keep:
         saved = self._saved
         if saved is None:
             return 0, factors
-        if not self.ended and [U.shape for U in saved["factors"]] != [U.shape for U in factors]:
+        wrong = self._contradiction(saved, factors, adam)
+        if wrong:
             raise DamagedFileError(
-                "the checkpoint holds factors of other shapes than this fit; fit without resume="
+                f"the checkpoint holds a state that this fit cannot have: {wrong}; fit without "
+                "resume="
             )
         self._rng.bit_generator.state = saved["rng"]
         self._monitor.restore(saved["monitor"])
@@ -86,12 +103,64 @@ class Keep:
         self.ended = True
         if self._recorder.path is not None:
             self._note(done, factors, None)
+            if not self._monitor.stopped:  # what a callback has stopped may still go on
+                self._recorder.write()
 
     def lose(self) -> None:
         """Let go of a run that another one has beaten; its numbers stay."""
         if self.state:
             nothing = {field.name: None for field in fields(als.Memory)}
             self.state.update(factors=[], memory=nothing, adam=None, error=self.error)
+
+    def _contradiction(self, saved: dict[str, Any], factors: list[Array], adam: Adam | None) -> str:
+        """Say what of a saved state cannot be true of this run; "" where all can be."""
+        monitor = self._monitor
+        course = np.array(saved["monitor"]["history"]["objective"], dtype=np.float64)
+        count = len(course) - monitor.n_iter
+        before = np.array(monitor.history.get("objective", []), dtype=np.float64)
+        if not 1 <= count <= monitor.max_iter or (not self.ended and saved["done"] != count):
+            return f"{saved['done']} iterations, {count} in its history, of {monitor.max_iter}"
+        if not np.isfinite(course).all() or not np.array_equal(course[: len(before)], before):
+            return "a history that is not that of the iterations before"
+        if saved["monitor"]["last"] != course[-1] or not 0 <= saved["monitor"]["calm"] <= count:
+            return "a last objective that is not the last of its history"
+        if self.ended and not saved["factors"]:
+            return ""  # beaten by another run
+        expected = [(U.shape, U.dtype) for U in factors]
+        if not _are_like(saved["factors"], expected):
+            return f"factors that are not finite, or not of the shapes {[s for s, _ in expected]}"
+        if self.ended:
+            return self._foreign_memory(saved["memory"], factors[0].shape[-1])
+        if adam is not None:
+            own = saved["adam"]
+            if own is None or own["step"] * monitor.max_iter != adam.total * count:
+                return "an optimiser that has not done the steps of its epochs"
+            if not all(_are_like(own[key], expected) for key in ("m", "v")) or any(
+                (v < 0).any() for v in own["v"]
+            ):
+                return "moments of the optimiser that do not fit the factors"
+        return self._foreign_memory(saved["memory"], factors[0].shape[-1])
+
+    def _foreign_memory(self, memory: dict[str, Array | None], rank: int) -> str:
+        """Say what a contrast cannot remember of these samples; "" where all is well."""
+        n = self._n_samples
+        for name, array in memory.items():
+            if array is None:
+                continue
+            rows = array.shape[-1] if name in ("labels", "coarse_labels") else len(array)
+            if name in ("W", "V", "labels", "coarse_labels"):
+                right = rows == n if self._whole else rows <= n
+            else:
+                right = name != "rows" and (name == "sizes" or rows <= n)
+            if name in ("labels", "coarse_labels"):
+                right &= array.dtype.kind == "i" and array.ndim == 1 + (name == "coarse_labels")
+                right = right and bool(((array >= -1) & (array < n)).all())
+            else:
+                right &= array.dtype.kind == "f" and array.shape[-1] == rank
+                right = right and array.ndim == 1 + (name != "sizes") and _finite(array)
+            if not right:
+                return f"{name} of shape {array.shape} that do not fit {n} samples of rank {rank}"
+        return ""
 
     def _note(self, done: int, factors: list[Array], adam: Adam | None) -> None:
         memory = {
@@ -142,7 +211,7 @@ class Recorder:
         self._about: dict[str, Any] = {}
         self._runs: list[Keep] = []
         self._since = 0
-        self._failed = self._written = False
+        self._failed = self._written = self._seeded = False
 
     @classmethod
     def of(cls, model: Any, resume: str | os.PathLike[str] | bool | None) -> Recorder:
@@ -159,12 +228,10 @@ class Recorder:
         # With resume=True a job can be started by the same command the first time and later.
         if source and (resume is not True or Path(source).exists()):
             saved = load(source)
-        if path is not None and (Path(path).is_dir() or not Path(path).parent.is_dir()):
-            raise FileError(
-                f"checkpoint={str(path)!r} cannot be written: it must be a file in a folder that "
-                "exists"
-            )
+        if path is not None:
+            check_place(path)
         recorder = cls(path, model.every, saved)
+        recorder._seeded = isinstance(model.random_state, Integral)
         recorder._about = {
             "class": type(model).__name__,
             "params": {
@@ -185,7 +252,13 @@ class Recorder:
     def seed(self, rng: np.random.Generator) -> None:
         """Begin with the random numbers of the fit that is to go on."""
         if self._saved is not None:
-            rng.bit_generator.state = self._saved["fit"]["rng"]
+            state = self._saved["fit"]["rng"]
+            if self._seeded and state != rng.bit_generator.state:
+                raise DamagedFileError(
+                    "the checkpoint holds other random numbers than those of random_state; fit "
+                    "without resume="
+                )
+            rng.bit_generator.state = state
         self._about["rng"] = rng.bit_generator.state
 
     def identify(self, *parts: Any) -> None:
@@ -199,12 +272,12 @@ class Recorder:
                 "the fit that wrote it; pass these, or fit without resume="
             )
 
-    def run(self, *, monitor: Monitor, memory: als.Memory, rng: np.random.Generator) -> Keep:
-        """Return what keeps the next run."""
+    def run(self, **about: Any) -> Keep:
+        """Return what keeps the next run; see :func:`keep_run`."""
         at, saved = len(self._runs), None
         if self._saved is not None and at < len(self._saved["runs"]):
             saved = self._saved["runs"][at]
-        keep = Keep(self, saved, monitor=monitor, memory=memory, rng=rng)
+        keep = Keep(self, saved, **about)
         if self.active:
             self._runs.append(keep)
         return keep
@@ -238,10 +311,11 @@ class Recorder:
         data, arrays = model_io.pack({"fit": self._about, "runs": runs})
         header = {"written_by": f"tensorcontrast {__version__}", **data["dict"]}
         try:
+            _refuse_foreign(self.path)
             container.write(self.path, KIND, header, arrays)
         except FileError as error:  # a full disk must not end a fit that goes well
             if not self._failed:
-                checks.warn(f"no checkpoint: {error}; the fit goes on, the last one is kept")
+                checks.warn(f"no checkpoint: {error}; the fit goes on without writing one")
             self._failed = True
         else:
             self._failed, self._written = False, True
@@ -299,9 +373,67 @@ _NONE = Recorder()
 _CURRENT: ContextVar[Recorder] = ContextVar("recorder", default=_NONE)
 
 
-def keep_run(*, monitor: Monitor, memory: als.Memory, rng: np.random.Generator) -> Keep:
-    """Return what keeps the next run of the fit that this thread is in."""
-    return _CURRENT.get().run(monitor=monitor, memory=memory, rng=rng)
+def keep_run(
+    *,
+    monitor: Monitor,
+    memory: als.Memory,
+    rng: np.random.Generator,
+    n_samples: int,
+    whole: bool = True,
+) -> Keep:
+    """Return what keeps the next run of the fit that this thread is in.
+
+    ``n_samples`` are those that it goes over, ``whole`` or in mini-batches.
+    """
+    return _CURRENT.get().run(
+        monitor=monitor, memory=memory, rng=rng, n_samples=n_samples, whole=whole
+    )
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise where a checkpoint cannot be written, or would replace a file that is none."""
+    file = Path(path)
+    if file.is_dir() or not file.parent.is_dir():
+        raise FileError(
+            f"checkpoint={str(path)!r} cannot be written: it must be a file in a folder that exists"
+        )
+    _refuse_foreign(file)
+    check_writable(file)
+
+
+def _refuse_foreign(file: Path) -> None:
+    """Raise where there is something that is no checkpoint: it is never replaced."""
+    if not os.path.lexists(file):
+        return
+    begins = b""
+    try:
+        if file.is_file():  # reading a pipe would wait for ever
+            with file.open("rb") as stream:
+                begins = stream.read(len(KIND.magic))
+    except OSError as error:
+        raise FileError(f"{file} cannot be read: {error.strerror or error}") from error
+    if begins != KIND.magic:
+        raise ForeignFileError(
+            f"{file} exists and is not a checkpoint, so it is not replaced by one; name another "
+            "file for the checkpoint, or move this one away"
+        )
+
+
+def check_remembered(factors: list[Array]) -> None:
+    """Raise where a run is needed that a checkpoint says was beaten, and does not hold."""
+    if not factors:
+        raise DamagedFileError(
+            "the checkpoint lacks the factors of a run that is needed; fit without resume="
+        )
+
+
+def _finite(array: Array) -> bool:
+    return bool(np.isfinite(array).all())
+
+
+def _are_like(arrays: list[Array], expected: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> bool:
+    """Whether these arrays are finite, and of the expected shapes and dtypes."""
+    return [(a.shape, a.dtype) for a in arrays] == expected and all(map(_finite, arrays))
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -67,8 +67,9 @@ class CPD(CPEstimator):
         With "huber", samples with an unusually large residual count less, in mean, scale and
         factors, so that a few artefacts cannot shape the model.
     checkpoint : path, optional
-        Write the state of the fit to this file every ``every`` iterations, in one piece or not at
-        all; after a crash, ``fit(X, resume=True)`` with the same data and parameters goes on from
+        Write the state of the fit to this file every ``every`` iterations and at the end of each
+        stage, in one piece or not at all. A file that is no checkpoint is never replaced. After a
+        crash, ``fit(X, resume=True)`` with the same data and parameters goes on from
         it and ends with the same result to the bit. The file stays when the fit is done. Functions
         of the caller's (views, ``augment``) must depend on their random generator alone.
     every : int, default=10

@@ -48,7 +48,12 @@ def descend(
         verbose=runs.verbose,
     )
     monitor.resume(plain.history)
-    keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
+    keep = checkpoint.keep_run(
+        monitor=monitor,
+        memory=memory,
+        rng=rng,
+        n_samples=first.n_samples if rows is None else len(rows),
+    )
     with monitor:
         factors, interrupted = tied.train(
             held,
@@ -63,7 +68,7 @@ def descend(
     if interrupted and monitor.n_iter == len(plain.history["objective"]):  # no epoch was done
         plain.interrupted = True
         return plain
-    if own.fixed is not None and X is not None:
+    if own.fixed is not None and X is not None and factors:
         W = tied.encoded(X, factors, runs.alpha)
         memory.centers = centres(W, own.fixed[0], own.base.n_clusters)
     if rows is not None:

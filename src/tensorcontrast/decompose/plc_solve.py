@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorcontrast.decompose import als, descent, label_trial, missing, origins
+from tensorcontrast.decompose import als, checkpoint, descent, label_trial, missing, origins
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
@@ -272,6 +272,7 @@ def _if_worth_it(
         if not half.goes_on:
             without.interrupted, without.stopped = half.interrupted, half.stopped
             return without
+        checkpoint.check_remembered(half.factors)
         after, before = (
             label_trial.accuracy(rows, fit.factors, model.alpha, learn, ask)
             for fit in (half, without)

@@ -81,6 +81,7 @@ class Fit:
         """
         if self.final is not None:
             return self.final
+        checkpoint.check_remembered(self.factors)
         features, residual = views.final(self.factors, self.contrast, alpha, self.memory)
         self.final = features, float(np.sqrt(residual / views.norm_x))
         return self.final
@@ -161,6 +162,7 @@ class Runs:
                 best.interrupted = True
                 break
         assert best is not None
+        checkpoint.check_remembered(best.factors)
         return best
 
     def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
@@ -256,7 +258,13 @@ class Runs:
         )
         if after is not None:
             monitor.resume(after)
-        keep = checkpoint.keep_run(monitor=monitor, memory=memory, rng=rng)
+        keep = checkpoint.keep_run(
+            monitor=monitor,
+            memory=memory,
+            rng=rng,
+            n_samples=first.n_samples,
+            whole=self.batch_size is None,
+        )
         with monitor:
             factors, interrupted = als.run(
                 views,
