@@ -108,7 +108,7 @@ def test_settings_of_scikit_learn_outlive_a_fit():
     pytest.importorskip("pandas")
     model = CPD(**SHORT).set_output(transform="pandas").fit(X)
     model.note = "mine"
-    assert list(model.fit(X).transform(X).columns) == ["cpd0", "cpd1", "cpd2"]
+    assert list(model.fit(X).transform(X).columns) == list(model.get_feature_names_out())
     assert model.note == "mine"
 
 
