@@ -21,6 +21,9 @@ that a run has already:
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,17 +32,25 @@ from typing import Any
 import joblib
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.common import RESULTS, environment
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate import comparison, data
-from tensorcontrast.evaluate.archive import BUDGETS, METHODS, archive_config, require
+from tensorcontrast.evaluate.archive import BUDGETS, HALVES, METHODS, archive_config, require
 from tensorcontrast.evaluate.cells import Cell
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig
 from tensorcontrast.evaluate.run import Run
-from tensorcontrast.evaluate.runner import run
+from tensorcontrast.evaluate.runner import Progress, run
 from tensorcontrast.evaluate.scoring import Task, compute
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.report import write_report
+from tensorcontrast.report.comparison import (
+    TextTable,
+    comparison_data,
+    comparison_tables,
+    points,
+)
+from tensorcontrast.report.scores import budget_name
 
 #: Makes an unfitted estimator for recordings and a seed.
 Factory = Callable[[Recordings, int], Any]
@@ -196,43 +207,93 @@ def show(result: Compared, candidates: Sequence[str], console: Console) -> None:
     """Print standings for each budget, then differences of the candidates on each data set."""
     for budget in dict.fromkeys(cell.budget for cell in result.cells):
         found = comparison.accuracies(result.cells, budget)
+        name = budget_name(budget)
         standings = comparison.standings(found, result.baseline)
-        table = Table(
-            title=f"{_labels(budget)}: {standings[0].n_sets if standings else 0} data sets",
-            title_justify="left",
-        )
-        for column in ("method", "mean", f"against {result.baseline}", "mean rank"):
-            table.add_column(column, justify="left" if column == "method" else "right")
-        for s in standings:
-            same = s.method == result.baseline
-            against = "–" if same else f"{s.wins} / {s.ties} / {s.losses}"
-            table.add_row(s.method, f"{s.mean:.3f}", against, f"{s.rank:.2f}")
-        console.print(table)
-        table = Table(
-            title=f"{_labels(budget)}: points above {result.baseline} ± standard error",
-            title_justify="left",
-        )
-        table.add_column("data set")
-        shown = [name for name in candidates if name != result.baseline]
-        columns = {m: comparison.differences(found, m, result.baseline) for m in shown}
-        for method in shown:
-            table.add_column(method, justify="right")
-        for name in found:
-            own = [next((d for d in columns[m] if d.dataset == name), None) for m in shown]
-            table.add_row(name, *map(_points, own))
-        table.add_section()
-        table.add_row("mean", *(_points(comparison.mean_difference(columns[m])) for m in shown))
-        console.print(table)
+        rows = [
+            [
+                s.method,
+                f"{s.mean:.3f}",
+                "–" if s.method == result.baseline else f"{s.wins} / {s.ties} / {s.losses}",
+                f"{s.rank:.2f}",
+            ]
+            for s in standings
+        ]
+        head = ["method", "mean", f"wins / ties / losses against {result.baseline}", "mean rank"]
+        title = f"{name}: {len(comparison.common_sets(found))} data sets"
+        console.print(TextTable(title, head, rows).rich())
+        shown = [method for method in candidates if method != result.baseline]
+        columns = [comparison.differences(found, m, result.baseline) for m in shown]
+        lines = [
+            [
+                data_set,
+                *(points(next((d for d in c if d.dataset == data_set), None)) for c in columns),
+            ]
+            for data_set in found
+        ]
+        lines.append(["mean", *(points(comparison.mean_difference(c)) for c in columns)])
+        title = f"{name}: points above {result.baseline} ± standard error"
+        console.print(TextTable(title, ["data set", *shown], lines).rich())
     for reason in result.failed:
         console.print(f"no result: {reason}", style="yellow", markup=False)
 
 
-def _labels(budget: int | str) -> str:
-    return "all labels" if budget == "100%" else f"{budget} labels"
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is missing, print the tables, write report and result file; 1 if a cell failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.archive", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--sets", nargs="*", help="data sets; all by default")
+    parser.add_argument("--methods", nargs="*", help="labels of methods; all by default")
+    parser.add_argument("--budgets", nargs="*", default=[str(b) for b in BUDGETS])
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--half", choices=HALVES, default="all")
+    parser.add_argument("--folder", type=Path, help="a folder of .npz files or pairs of .ts files")
+    parser.add_argument("-o", "--output", type=Path, default=Path("runs/archive"))
+    parser.add_argument("--jobs", type=int, default=None)
+    parser.add_argument("--no-report", action="store_true")
+    parser.add_argument("--result", type=Path, help="file of results; by the name of the run")
+    given = parser.parse_args(arguments)
+    config = archive_config(
+        given.folder,
+        sets=given.sets,
+        methods=given.methods,
+        half=given.half,
+        seeds=given.seeds,
+        budgets=[int(b) if b.isdigit() else "100%" if b == "all" else b for b in given.budgets],
+    )
+    require(config.datasets)
+    console = Console(width=None if os.isatty(1) else 140)
+
+    def told(progress: Progress) -> None:
+        console.print(f"{progress.done} of {progress.total} fits; {progress.text}", style="dim")
+
+    found = run(
+        config,
+        given.output,
+        n_jobs=given.jobs,
+        progress=told,
+        grow=True,
+        artefacts=False,
+        skip=given.folder is not None,
+    )
+    for table in comparison_tables(found):
+        console.print(table.rich())
+    for cell in {(c.dataset, c.method): c for c in found.failed}.values():
+        console.print(f"no result: {cell.method} on {cell.dataset}: {cell.message}", markup=False)
+    if found.ok and not given.no_report:
+        console.print(f"report: {write_report(found, found.folder / 'report')}", markup=False)
+    path = given.result or RESULTS / f"{given.output.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    result = {
+        "environment": environment(),
+        "seeds": list(config.seeds),
+        "draws": config.draws,
+        "choosing": [d.label for d in config.datasets if d.half == "choosing"],
+        "reporting": [d.label for d in config.datasets if d.half == "reporting"],
+        **comparison_data(found),
+    }
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0 if found.ok and not found.failed else 1
 
 
-def _points(difference: comparison.Difference | None) -> str:
-    if difference is None:
-        return "–"
-    error = "" if np.isnan(difference.error) else f" ± {100 * difference.error:.1f}"
-    return f"{100 * difference.mean:+.1f}{error}"
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,8 +1,14 @@
 """The archive: which sets and halves, which labels, tables by hand, runs that grow."""
 
+import json
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
+import tensorcontrast
 from tensorcontrast import CPD, ContrastiveFeatures
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
@@ -15,6 +21,11 @@ from tensorcontrast.evaluate.protocol import fitting_budget, train_test_split
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.runner import run
 from tensorcontrast.readers.ts import read_ts_pair
+from tensorcontrast.report.comparison import (
+    comparison_data,
+    comparison_tables,
+    rank_diagrams,
+)
 
 
 def recordings(n=60, seed=0):
@@ -47,6 +58,12 @@ def folder(tmp_path_factory):
     write_ts(deeper / "Pair_TRAIN.ts", rec.X[~test], names[~test])
     write_ts(deeper / "Pair_TEST.ts", rec.X[test], names[test], classes="c b a")
     return where
+
+
+@pytest.fixture(scope="module")
+def whole(folder, tmp_path_factory):
+    """All cells of the folder, computed in one go."""
+    return run(small(folder), tmp_path_factory.mktemp("run") / "whole", n_jobs=1, artefacts=False)
 
 
 SMALL = {"rank": 3, "draws": 2, "seeds": 2, "budgets": [2, "100%"]}
@@ -198,10 +215,9 @@ def numbers(found):
     return {cell.key: (cell.accuracy, cell.draws) for cell in found.ok}
 
 
-def test_a_run_grows_and_is_never_mixed(folder, tmp_path):
-    whole = run(small(folder), tmp_path / "whole", n_jobs=1, artefacts=False)
+def test_a_run_grows_and_is_never_mixed(folder, whole, tmp_path):
     assert whole.complete and len(whole.ok) == 3 * 2 * 2
-    assert not (tmp_path / "whole" / "artefacts").exists()
+    assert not (whole.folder / "artefacts").exists()
     where = tmp_path / "parts"
     config = small(folder)
     sets = [d.model_dump(mode="json") for d in config.datasets]
@@ -289,6 +305,69 @@ def test_failed_cells_take_no_part():
     assert all(t.method != "QUANT" for t in comparison.times([*TABLE, bad]))
 
 
+def made(folder, halves=True):
+    """A run with the cells of the table, nothing computed."""
+    labels = ["a", "b", "c", "d"]
+    datasets = [
+        {
+            "name": n,
+            "path": f"{n}.npz",
+            "half": ("choosing", "reporting")[k % 2] if halves else None,
+        }
+        for k, n in enumerate(labels)
+    ]
+    methods = [
+        {"name": n, "label": m} for n, m in (("plc", "PLC"), ("cpd", "CPD"), ("pca", "ridge"))
+    ]
+    config = BenchConfig.of(
+        {"datasets": datasets, "methods": methods, "seeds": 2, "budgets": [30], "title": "Archive"}
+    )
+    return Run(folder, config, [], {}, TABLE)
+
+
+def test_tables_of_halves_and_of_all(tmp_path):
+    tables = comparison_tables(made(tmp_path))
+    titles = [table.title for table in tables]
+    assert titles == [
+        "30 labels, choosing half (2)",
+        "30 labels, reporting half (1)",
+        "30 labels, all data sets (3)",
+        "30 labels: points above PLC ± standard error over seeds",
+        "Time, median over data sets and seeds",
+    ]
+    assert tables[2].rows[0] == ["PLC", "0.767 ± 0.047", "–", "1.67"]
+    assert tables[2].rows[1] == ["ridge", "0.800 ± 0.047", "1 / 1 / 1", "1.83"]
+    assert "left out: d." in tables[2].notes[0]
+    assert tables[3].head == ["data set", "PLC", "CPD", "ridge"]
+    assert tables[3].rows[0] == ["a", "0.600", "-15.0 ± 5.0", "+20.0 ± 0.0"]
+    assert tables[3].rows[3] == ["d", "–", "–", "–"]
+    assert tables[3].rows[4][2] == "-8.3 ± 4.4"
+    assert comparison_tables(made(tmp_path, halves=False))[0].title == tables[2].title
+    for text in (tables[0].html(), tables[0].markdown()):
+        assert "PLC" in text and text.count("CPD") == 1
+    data = comparison_data(made(tmp_path))
+    assert {(s["half"], s["n_sets"]) for s in data["standings"]} == {
+        ("choosing", 2), ("reporting", 1), ("all", 3)
+    }  # fmt: skip
+    json.dumps(data, allow_nan=False)
+
+
+def test_rank_diagrams_are_drawn_where_there_are_sets_enough(tmp_path):
+    pytest.importorskip("aeon")
+    rng = np.random.default_rng(0)
+    few = made(tmp_path)
+    assert rank_diagrams(few) == []
+    labels = [f"s{k}" for k in range(6)]
+    many = few.config.replace(datasets=[{"name": n, "path": f"{n}.npz"} for n in labels])
+    drawn = [
+        c for m in ("PLC", "CPD", "ridge") for c in cells(m, {n: rng.random(2) for n in labels})
+    ]
+    (item,) = rank_diagrams(Run(tmp_path, many, [], {}, drawn))
+    assert item.name == "ranks-30" and "6 data sets" in item.caption
+    shown = {text.get_text().split(" ")[0] for text in item.figure.axes[0].texts}
+    assert {"PLC", "CPD", "ridge"} <= shown
+
+
 # ------------------------------------------------------------------------------------ peers
 
 
@@ -362,3 +441,65 @@ def test_compare_uses_the_cells_of_a_run(folder, tmp_path):
     found = compare({"mine": features}, baseline="Random encoder", run_folder=where, **options)
     assert (where / "cells.jsonl").read_bytes() == before
     assert set(found.accuracy("Random encoder")) == {"official"}
+
+
+# --------------------------------------------------------------------------------- commands
+
+
+FAST = ["--budgets", "3", "100%", "--seeds", "1", "--jobs", "1"]
+
+
+def test_the_command_resumes_and_writes_a_result(folder, tmp_path, capsys):
+    from benchmarks.archive import main
+
+    where, result = tmp_path / "run", tmp_path / "result.json"
+    some = ["--folder", str(folder), "-o", str(where), "--result", str(result), *FAST]
+    assert main([*some, "--methods", "PCA", "--half", "choosing", "--no-report"]) == 0
+    assert {c.dataset for c in read_cells(where)} == {"Grouped", "Pair"}
+    before = (where / "cells.jsonl").read_bytes()
+    assert main([*some, "--methods", "PCA", "random encoder"]) == 0
+    assert (where / "cells.jsonl").read_bytes().startswith(before)
+    assert len(read_cells(where)) == 3 * 2 * 2
+    printed = capsys.readouterr().out
+    assert "3 labels, reporting half (1)" in printed and "against PCA" in printed
+    found = json.loads(result.read_text())
+    assert found["environment"]["tensorcontrast"] == tensorcontrast.__version__
+    assert (found["choosing"], found["reporting"]) == (["Grouped", "Pair"], ["official"])
+    assert {d["dataset"] for d in found["differences"]} == {"Grouped", "official", "Pair", "mean"}
+    page = (where / "report" / "report.html").read_text()
+    assert "All labels, choosing half (2)" in page and "transform of 1,000 windows" in page
+
+
+def test_a_killed_run_goes_on(folder, whole, tmp_path):
+    where = tmp_path / "killed"
+    code = f"""
+import os
+from tensorcontrast.evaluate import runner
+from tensorcontrast.evaluate.config import BenchConfig
+def stop(state):
+    if state.done == 2:
+        os.kill(os.getpid(), 9)
+config = BenchConfig.of({whole.config.model_dump(mode="json")!r})
+runner.run(config, {str(where)!r}, n_jobs=1, progress=stop, grow=True, artefacts=False)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+    assert len(read_cells(where)) == 4
+    assert numbers(run(small(folder), where, n_jobs=1, grow=True)) == numbers(whole)
+    assert len(read_cells(where)) == len(whole.ok)
+
+
+def test_sets_that_cannot_be_read_are_recorded(folder, tmp_path):
+    sets = tmp_path / "sets"
+    shutil.copytree(folder, sets)
+    write_ts(sets / "Odd_TRAIN.ts", np.zeros((2, 1, 9)), ["a", "b"])
+    write_ts(sets / "Odd_TEST.ts", np.zeros((2, 1, 8)), ["a", "b"])
+    config = small(sets, seeds=1, budgets=[3])
+    with pytest.raises(FileError, match="unequal lengths"):
+        run(config, tmp_path / "strict", n_jobs=1)
+    for _ in range(2):
+        found = run(config, tmp_path / "run", n_jobs=1, skip=True)
+        assert len(found.ok) == 3
+        (bad,) = found.failed
+        assert bad.dataset == "Odd" and "unequal lengths need cutting" in bad.message
+    assert len(read_cells(tmp_path / "run")) == 4  # the reason once

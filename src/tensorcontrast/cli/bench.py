@@ -42,7 +42,7 @@ def bench(
         str,
         typer.Argument(
             metavar="CONFIG",
-            help="A TOML file, or a preset: table1, figures, accuracy, demo, quick.",
+            help="A TOML file, or a preset: table1, figures, accuracy, archive, demo, quick.",
             autocompletion=_complete,
             show_default=False,
         ),
@@ -62,7 +62,8 @@ def bench(
         bool, typer.Option("--report/--no-report", help="Write RUN/report/report.html.")
     ] = True,
     datasets: Annotated[
-        str | None, _change("--datasets", metavar="A,B", help="Only these of its data sets.")
+        str | None,
+        _change("--datasets", "--sets", metavar="A,B", help="Only these of its data sets."),
     ] = None,
     methods: Annotated[
         str | None, _change("--methods", metavar="A,B", help="Only these of its methods.")
@@ -76,13 +77,24 @@ def bench(
     limit: Annotated[
         int | None, _change("--limit", metavar="N", help="At most N windows a data set.", min=1)
     ] = None,
+    half: Annotated[
+        str | None,
+        _change("--half", metavar="HALF", help="archive: choosing, reporting or all."),
+    ] = None,
+    sets_folder: Annotated[
+        Path | None,
+        _change("--folder", metavar="DIR", help="archive: sets of this folder (.npz, .ts pairs)."),
+    ] = None,
 ) -> None:
     """Run a benchmark: the paper's tables and figures, or your own recordings.
 
     What is in the folder already is not computed again, so that a stopped run goes on where it
     stopped.
     """
-    chosen = configuration(config)
+    many = config == "archive"
+    if not many and (half is not None or sets_folder is not None):
+        raise UsageFailure("--half and --folder belong to the preset archive: bench archive")
+    chosen = _archive(sets_folder, half or "all") if many else configuration(config)
     changes: dict[str, Any] = {}
     if datasets is not None or limit is not None:
         changes["datasets"] = _subset(chosen.datasets, datasets, "--datasets")
@@ -99,8 +111,21 @@ def bench(
     except InvalidInputError as error:
         raise UsageFailure(str(error)) from error
     folder = output or Path("runs") / Path(config).stem
-    run = execute(session, chosen, folder, jobs=jobs, fresh=fresh)
+    if many:
+        from tensorcontrast.evaluate.archive import require
+
+        require(chosen.datasets)
+    options = {"grow": True, "artefacts": False, "skip": sets_folder is not None} if many else {}
+    run = execute(session, chosen, folder, jobs=jobs, fresh=fresh, **options)
     show_run(session, run, report=run.folder / "report" if report else None)
+
+
+def _archive(folder: Path | None, half: str) -> BenchConfig:
+    from tensorcontrast.evaluate.archive import HALVES, archive_config
+
+    if half not in HALVES:
+        raise UsageFailure(f"--half {half!r}: there are {', '.join(HALVES)}")
+    return archive_config(folder, half=half)
 
 
 def configuration(name: str) -> BenchConfig:
@@ -134,9 +159,15 @@ def _subset(entries: Sequence[Any], wanted: str | None, option: str) -> list[dic
 
 
 def execute(
-    session: Session, config: BenchConfig, folder: Path, *, jobs: int | None, fresh: bool
+    session: Session,
+    config: BenchConfig,
+    folder: Path,
+    *,
+    jobs: int | None,
+    fresh: bool,
+    **options: bool,
 ) -> Run:
-    """Compute what is missing of a run, with a bar."""
+    """Compute what is missing of a run, with a bar; ``options`` are those of the runner."""
     from tensorcontrast.evaluate.runner import Progress, run
 
     if jobs == 0:
@@ -155,11 +186,12 @@ def execute(
             text = f"{state.done}/{state.total} fits{failed}{last}"
             update(done=state.done, total=state.total, text=text)
 
-        return run(config, folder, n_jobs=jobs, progress=show, fresh=fresh)
+        return run(config, folder, n_jobs=jobs, progress=show, fresh=fresh, **options)
 
 
 def show_run(session: Session, run: Run, *, report: Path | None) -> None:
     """Print the tables of a run, write its report to a folder, and say what failed."""
+    from tensorcontrast.report.comparison import comparison_data, comparison_tables
     from tensorcontrast.report.tables import run_tables
 
     path = None
@@ -169,8 +201,10 @@ def show_run(session: Session, run: Run, *, report: Path | None) -> None:
         with session.progress("report"):
             path = write_report(run, report)
     tables = run_tables(run) if run.ok else []
-    shown: list[Any] = []
-    for table in tables:
+    many = any(dataset.half is not None for dataset in run.config.datasets)
+    comparisons = comparison_tables(run) if many else []
+    shown: list[Any] = [table.rich() for table in comparisons]
+    for table in () if many else tables:
         shown.append(table.rich())
         said = {f"{row.method}: {row.note}" for row in table.rows}  # in its footnotes
         shown += [Text(plain(note), style="dim") for note in table.notes if note not in said]
@@ -195,6 +229,7 @@ def show_run(session: Session, run: Run, *, report: Path | None) -> None:
             ],
             "problems": run.problems,
             "tables": [table.json() for table in tables],
+            **({"comparison": comparison_data(run)} if many else {}),
             "report": None if path is None else str(path),
             "seconds": round(session.seconds, 3),
         },

@@ -185,6 +185,9 @@ def archive_config(
     """
     entries = folder_sets(folder) if folder is not None else _own_sets()
     half_names = of_half([entry["label"] for entry in entries], half)
+    for entry in entries:
+        first = entry["label"] in choosing(e["label"] for e in entries)
+        entry["half"] = "choosing" if first else "reporting"
     wanted = _picked(entries, sets, "data set")
     datasets = [entry for entry in wanted if entry["label"] in half_names]
     if not datasets:

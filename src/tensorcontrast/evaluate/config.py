@@ -135,6 +135,7 @@ class DatasetConfig(_Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     split: SplitName | None = None
     fractions: tuple[float, float, float] | None = None
+    half: Literal["choosing", "reporting"] | None = None
     clip: Annotated[float, Strict(), Field(gt=0)] | None = None
     limit: Count | None = None
     tensorize: Tensorize | None = None
@@ -333,6 +334,7 @@ class BenchConfig(_Strict):
             del data["fit_budgets"]
         for dataset in data["datasets"]:
             del dataset["path"]  # the data themselves have a fingerprint
+            del dataset["half"]  # where it is shown
             if dataset["fractions"] is None:
                 del dataset["fractions"]
         for method in data["methods"]:

@@ -16,6 +16,7 @@ PRESETS: dict[str, str] = {
     "table1": "the paper's Table 1: HAR, Sleep-EDF and PTB-XL, with the published numbers beside",
     "figures": "what the paper's figures show, on HAR: label budgets, stages, ablation, graphs",
     "accuracy": "32 features under a logistic probe with 60 and all labels, on all data sets",
+    "archive": "seventeen data sets, or a folder of them, with few labels and strong peers",
     "demo": "embedded smartwatch recordings, five methods, four seeds, three label budgets",
     "quick": "one seed of two methods on the smartwatch recordings, to see that all works",
 }
@@ -42,6 +43,7 @@ def preset(name: str, **changes: Any) -> BenchConfig:
         "table1": _table1,
         "figures": _figures,
         "accuracy": _accuracy,
+        "archive": _archive,
         "demo": _demo,
         "quick": _quick,
     }
@@ -133,6 +135,12 @@ def _accuracy() -> dict[str, Any]:
         "seeds": 4,
         "budgets": [60, "100%"],
     }
+
+
+def _archive() -> dict[str, Any]:
+    from tensorcontrast.evaluate.archive import archive_config
+
+    return archive_config().model_dump(mode="json")
 
 
 def _demo() -> dict[str, Any]:

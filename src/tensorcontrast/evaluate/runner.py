@@ -22,7 +22,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.evaluate import artefacts, data, evidence, store
-from tensorcontrast.evaluate.cells import CELLS, DatasetFacts, read_cells, write_cells
+from tensorcontrast.evaluate.cells import CELLS, Cell, DatasetFacts, read_cells, write_cells
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.environment import RESULTS, environment
 from tensorcontrast.evaluate.run import (
@@ -86,6 +86,7 @@ def run(
     fresh: bool = False,
     grow: bool = False,
     artefacts: bool = True,
+    skip: bool = False,
 ) -> Run:
     """Compute what a folder does not hold yet of a benchmark.
 
@@ -108,6 +109,9 @@ def run(
         protocol. They are kept, and the folder becomes the run of both.
     artefacts : bool
         Whether models, histories and features of the first seed are kept for the report.
+    skip : bool
+        Whether a data set that cannot be used becomes failed cells with the reason, instead of an
+        error before anything is computed.
 
     Returns
     -------
@@ -127,7 +131,8 @@ def run(
     where = Path(folder).expanduser()
     wanted = _workers(config.n_jobs if n_jobs is None else n_jobs)
     whole = _check_folder(config, where, resume=resume, fresh=fresh, grow=grow)
-    fingerprints = _prepare(config, where, whole, fresh=fresh)
+    fingerprints, reasons = _prepare(config, where, whole, fresh=fresh, skip=skip)
+    _note_skipped(config, where, reasons)
     jobs = [replace(job, keep=artefacts) for job in _missing(config, where, fingerprints)]
     workers = min(wanted, max(1, len(jobs)))
     threads = max(1, joblib.cpu_count() // workers)
@@ -201,18 +206,25 @@ def _check_folder(
 
 
 def _prepare(
-    config: BenchConfig, folder: Path, whole: BenchConfig, *, fresh: bool
-) -> dict[str, str]:
+    config: BenchConfig, folder: Path, whole: BenchConfig, *, fresh: bool, skip: bool
+) -> tuple[dict[str, str], dict[str, str]]:
     """Load all recordings once before hours are spent, then make the folder that of ``whole``.
 
-    Gives the fingerprints of the data sets by label, which must be those of the folder.
+    Gives the fingerprints of the data sets by label, which must be those of the folder, and why
+    others are skipped.
     """
     known: dict[str, DatasetFacts] = {}
     if (folder / DATASETS).is_file() and not fresh:
         known = Run.load(folder).datasets
-    found = dict(known)
+    found, reasons = dict(known), {}
     for dataset in config.datasets:
-        facts = data.facts(dataset, data.checked(dataset, config), config)
+        try:
+            facts = data.facts(dataset, data.checked(dataset, config), config)
+        except TensorContrastError as error:
+            if not skip:
+                raise
+            reasons[dataset.label] = f"{type(error).__name__}: {error}"
+            continue
         before = known.get(dataset.label)
         if before is not None and before.fingerprint != facts.fingerprint:
             raise FileError(
@@ -228,7 +240,23 @@ def _prepare(
         plain = whole.model_dump(mode="json")
         store.write_json(folder / CONFIG, {"hash": whole.hash, "config": plain})
     store.write_json(folder / DATASETS, {"datasets": [asdict(facts) for facts in found.values()]})
-    return {dataset.label: found[dataset.label].fingerprint for dataset in config.datasets}
+    labels = [d.label for d in config.datasets if d.label not in reasons]
+    return {label: found[label].fingerprint for label in labels}, reasons
+
+
+def _note_skipped(config: BenchConfig, folder: Path, reasons: dict[str, str]) -> None:
+    """Write failed cells of data sets that cannot be used, unless they are there."""
+    there = {(cell.key, cell.message) for cell in read_cells(folder)} if reasons else set()
+    cells = [
+        Cell(label, method.label, seed, budget, status="failed", message=reason[:2000])
+        for label, reason in reasons.items()
+        for method in config.methods
+        for seed in config.seeds
+        for budget in config.budgets
+    ]
+    new = [cell for cell in cells if (cell.key, cell.message) not in there]
+    if new:
+        write_cells(folder, new)
 
 
 def _delete(folder: Path) -> None:
@@ -267,6 +295,8 @@ def _missing(config: BenchConfig, folder: Path, fingerprints: dict[str, str]) ->
     done = {cell.key for cell in read_cells(folder) if cell.status == "ok"}
     pieces = evidence.pieces_of(config)
     for dataset in config.datasets:
+        if dataset.label not in fingerprints:
+            continue
         digest = fingerprints[dataset.label]
         for seed in config.seeds:
             for method in config.methods:

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,6 +16,9 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report.components import Component
 from tensorcontrast.report.scores import budget_name
 from tensorcontrast.report.tables import ScoreTable
+
+if TYPE_CHECKING:
+    from tensorcontrast.report.comparison import TextTable
 
 __all__ = ["FigureItem", "ModelView", "ReportData", "Windows"]
 
@@ -100,6 +103,8 @@ class ReportData:
     title: str
     question: Sequence[str]
     facts: Sequence[tuple[str, str]] = ()
+    comparisons: Sequence[TextTable] = ()
+    """Of methods over many data sets, before the tables of each."""
     tables: Sequence[ScoreTable] = ()
     findings: Sequence[str] = ()
     figures: Sequence[FigureItem] = ()

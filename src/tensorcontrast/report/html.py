@@ -14,6 +14,7 @@ from string import Template
 
 from tensorcontrast.report import scatter
 from tensorcontrast.report.charts import component_charts
+from tensorcontrast.report.comparison import TextTable
 from tensorcontrast.report.components import Component, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.style import InlineSvg
@@ -53,6 +54,7 @@ def render_html(report: ReportData) -> str:
 def _sections(report: ReportData, svg: InlineSvg) -> Iterable[tuple[str, str, str]]:
     if report.tables:
         parts = [_list(report.findings, "findings")]
+        parts += map(_comparison, report.comparisons)
         parts += [_table(table, len(report.tables) > 1) for table in report.tables]
         yield "result", "Result", "".join(parts) + _figures(report.figures, svg)
     elif report.figures:
@@ -127,6 +129,14 @@ def _table(table: ScoreTable, titled: bool) -> str:
         f'{title}<div class="wide" tabindex="0" role="region" aria-label="{name}">{table.html()}'
         f'</div><p class="caption">{html_text(table.caption)}. The best of each column is '
         f'<strong class="best">marked</strong>.</p>{footnotes}{_list(table.notes, "notes")}'
+    )
+
+
+def _comparison(table: TextTable) -> str:
+    name = html_text(table.title)
+    return (
+        f'<h3>{name}</h3><div class="wide" tabindex="0" role="region" aria-label="{name}">'
+        f"{table.html()}</div>{_list(table.notes, 'notes')}"
     )
 
 

@@ -19,6 +19,8 @@ def render_markdown(report: ReportData, figures: str | None = "figures") -> str:
     if report.tables:
         out.append("## Result")
         out.append(_list(report.findings))
+        for comparison in report.comparisons:
+            out += [f"### {markdown_text(comparison.title)}", comparison.markdown()]
         for table in report.tables:
             if len(report.tables) > 1:
                 out.append(f"### {markdown_text(table.dataset)}")

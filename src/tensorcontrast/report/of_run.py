@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import evidence_figures as evidence
+from tensorcontrast.report.comparison import comparison_tables, rank_diagrams
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData, Windows, all_findings
 from tensorcontrast.report.of_model import label_curve, model_view
 from tensorcontrast.report.scores import budget_name
@@ -52,6 +53,9 @@ def report_from_run(run: Run | str | Path, *, metric: str = "accuracy") -> Repor
         )
     main = [name for name in _methods(tables) if not _is_ablation(name)]
     figures = []
+    many = any(dataset.half is not None for dataset in run.config.datasets)
+    if many:
+        figures += rank_diagrams(run)
     if any(len(table.budgets) > 1 for table in tables):
         figures.append(label_curve(tables, main))
     views = [view for label in run.datasets for view in _view(run, label, len(run.datasets))]
@@ -60,6 +64,7 @@ def report_from_run(run: Run | str | Path, *, metric: str = "accuracy") -> Repor
         title=str(config.title) or "Benchmark",
         question=_question(run, tables),
         facts=_facts(run, tables),
+        comparisons=comparison_tables(run) if many else (),
         tables=tables,
         findings=all_findings(tables),
         figures=figures,
