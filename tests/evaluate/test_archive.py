@@ -332,7 +332,7 @@ def test_tables_of_halves_and_of_all(tmp_path):
         "30 labels, choosing half (2)",
         "30 labels, reporting half (1)",
         "30 labels, all data sets (3)",
-        "30 labels: points above PLC ± standard error over seeds",
+        "30 labels: points above PLC ± standard error",
         "Time, median over data sets and seeds",
     ]
     assert tables[2].rows[0] == ["PLC", "0.767 ± 0.047", "–", "1.67"]
@@ -340,8 +340,11 @@ def test_tables_of_halves_and_of_all(tmp_path):
     assert "left out: d." in tables[2].notes[0]
     assert tables[3].head == ["data set", "PLC", "CPD", "ridge"]
     assert tables[3].rows[0] == ["a", "0.600", "-15.0 ± 5.0", "+20.0 ± 0.0"]
-    assert tables[3].rows[3] == ["d", "–", "–", "–"]
-    assert tables[3].rows[4][2] == "-8.3 ± 4.4"
+    first = [row[0] for row in tables[3].rows]
+    assert first[:3] == ["a", "c", "mean, choosing half"]
+    assert first[3:] == ["b", "d", "mean, reporting half", "mean, all data sets"]
+    assert tables[3].rows[4] == ["d", "–", "–", "–"]
+    assert tables[3].rows[2][2] == "-12.5 ± 2.5" and tables[3].rows[6][2] == "-8.3 ± 4.4"
     assert comparison_tables(made(tmp_path, halves=False))[0].title == tables[2].title
     for text in (tables[0].html(), tables[0].markdown()):
         assert "PLC" in text and text.count("CPD") == 1

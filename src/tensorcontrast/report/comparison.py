@@ -152,6 +152,10 @@ def _standings(
 
 def _differences(run: Run, budget: int | str, baseline: str) -> list[TextTable]:
     found = comparison.accuracies(run.cells, budget)
+    scopes = {
+        scope: [name for name in found if name in {cell.dataset for cell in cells}]
+        for scope, cells in _scopes(run).items()
+    }
     present = dict.fromkeys(method for own in found.values() for method in own)
     others = [m.label for m in run.config.methods if m.label in present and m.label != baseline]
     if baseline not in present:
@@ -168,15 +172,20 @@ def _differences(run: Run, budget: int | str, baseline: str) -> list[TextTable]:
             {d.dataset: d for d in comparison.differences(found, method, baseline)}
             for method in shown
         ]
-        rows = [
-            [name, base.get(name, "–"), *(points(column.get(name)) for column in columns)]
-            for name in found
-        ]
-        means = [comparison.mean_difference(list(column.values())) for column in columns]
-        rows.append(["mean ± s.e. over data sets", "", *map(points, means)])
-        title = f"{budget_name(budget)}: points above {baseline} ± standard error over seeds"
+        rows = []
+        for scope, sets in scopes.items():
+            if scope != "all" or len(scopes) == 1:
+                rows += [
+                    [name, base.get(name, "–"), *(points(column.get(name)) for column in columns)]
+                    for name in sets
+                ]
+            own = [[column[name] for name in sets if name in column] for column in columns]
+            means = map(comparison.mean_difference, own)
+            rows.append([f"mean, {_TITLES[scope]}", "", *map(points, means)])
+        title = f"{budget_name(budget)}: points above {baseline} ± standard error"
         head = ["data set", baseline, *shown]
-        tables.append(TextTable(title[0].upper() + title[1:], head, rows))
+        notes = ["Errors are over seeds, those of means over data sets."]
+        tables.append(TextTable(title[0].upper() + title[1:], head, rows, notes))
     return tables
 
 
@@ -217,8 +226,10 @@ def rank_diagrams(run: Run) -> list[FigureItem]:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tests without any difference
-            figure, _ = plot_critical_difference(scores, methods, width=8, textspace=2)
+            figure, axes = plot_critical_difference(scores, methods, width=8, textspace=2)
         pyplot.close(figure)
+        for text in axes.texts:
+            text.set_fontsize(9)  # names of methods are long
         out.append(
             FigureItem(
                 f"ranks-{str(budget).replace('%', '-percent')}",
