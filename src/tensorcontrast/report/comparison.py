@@ -226,7 +226,7 @@ def rank_diagrams(run: Run) -> list[FigureItem]:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tests without any difference
-            figure, axes = plot_critical_difference(scores, methods, width=8, textspace=2)
+            figure, axes = plot_critical_difference(scores, methods, width=9, textspace=2.6)
         pyplot.close(figure)
         for text in axes.texts:
             text.set_fontsize(9)  # names of methods are long
