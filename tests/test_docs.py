@@ -39,13 +39,56 @@ def test_every_source_file_has_an_owner_in_the_architecture():
     assert missing == []
 
 
+def headings(page):
+    """Names by which links find the headings of a page."""
+    found = re.findall(r"(?m)^#+ (.+)$", page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\s-]", "", name.lower()).replace(" ", "-") for name in found}
+
+
 def test_every_named_file_exists():
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for link in re.findall(r"\]\(([^)#:]+)\)", text):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+        for link, place in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", text):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name} links to {link}"
+            assert not place or place in headings(target), f"{page.name} links to {link}#{place}"
         for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
             assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def test_the_readme_of_the_package_has_no_relative_link(monkeypatch):
+    """A package index shows the readme without the files beside it."""
+    import importlib.util
+    import sys
+    import tomllib
+    from types import ModuleType, SimpleNamespace
+
+    name = "hatchling.metadata.plugin.interface"
+    for k in range(1, 5):  # the build has hatchling, the tests need not
+        part = ModuleType(".".join(name.split(".")[:k]))
+        part.MetadataHookInterface = object
+        monkeypatch.setitem(sys.modules, part.__name__, part)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "readme" in project["dynamic"] and "readme" not in project
+    hook.ReadmeHook.update(SimpleNamespace(root=str(ROOT)), project)
+    assert project["readme"]["content-type"] == "text/markdown"
+    home = "https://github.com/tensorcontrast/tensorcontrast"
+    assert all(url.startswith(home) for url in project["urls"].values())
+    seen = {"": 0, "!": 0}
+    for image, link in LINK.findall(project["readme"]["text"]):
+        raw = home.replace("//github.com", "//raw.githubusercontent.com")
+        start = f"{raw}/main/" if image else f"{home}/blob/main/"
+        if link.startswith(start):
+            assert (ROOT / link.removeprefix(start).partition("#")[0]).is_file(), link
+            seen[image] += 1
+        assert link.startswith("https://"), link
+    assert seen["!"] >= 2 and seen[""] >= 8
 
 
 def test_examples_run(capsys):
