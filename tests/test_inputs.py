@@ -7,7 +7,12 @@ from scipy import sparse
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, SpectrogramTensor
 from tensorcontrast.augment import Jitter, Scale
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastError
+from tensorcontrast.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    TensorContrastError,
+    TensorContrastWarning,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2, 64)) + np.sin(np.arange(64) * RNG.uniform(0.2, 1.5, (40, 1, 1)))
@@ -200,6 +205,27 @@ def test_the_way_out_for_infinity_is_not_the_mask():
         assert "missing='mask'" not in str(error.value)
         with pytest.raises(InvalidInputError, match="missing='mask'"):
             call(GAPS)
+
+
+# ---------------------------------------------------------------------------- swapped axes
+
+
+@pytest.mark.parametrize("shape", [(4, 28, 50), (4, 12, 25), (4, 16, 16)])
+def test_ordinary_windows_are_no_swapped_axes(shape):
+    assert Recordings(np.ones(shape)).n_channels == shape[1]
+
+
+def test_more_channels_than_samples_are_told_once():
+    swapped = X.transpose(0, 2, 1)
+    way = r"64 channels of 2 samples per window.*X.transpose\(0, 2, 1\)"
+    with pytest.warns(TensorContrastWarning, match=way):
+        rec = Recordings(swapped)
+    assert len(rec[:3]) == 3  # no warning again
+    with pytest.warns(TensorContrastWarning, match=way) as told:
+        model = features().fit(swapped)
+    assert sum("transpose" in str(w.message) for w in told) == 1
+    names = [f"electrode {i}" for i in range(64)]
+    assert model.transform(Recordings(swapped, channels=names, fs=50.0).X).shape == (40, 3)
 
 
 def test_sparse_is_a_type_error():

@@ -44,7 +44,8 @@ class WithShapes:
         out = np.zeros((n, c + self.n_slices, *rest), tensors.dtype)
         out[:, :c] = tensors
         jobs = getattr(self.tensorize, "n_jobs", None)
-        values = self.shapes.transform(np.asarray(X), n_jobs=jobs)
+        unit = getattr(self.tensorize, "unit_", 1.0)
+        values = self.shapes.transform(np.asarray(X), n_jobs=jobs, unit=unit)
         values *= np.float32(self.gain)
         # The slices are next to each other in memory; what the values do not fill stays 0.
         out.reshape(n, -1)[:, tensors[0].size :][:, : values.shape[1]] = values
@@ -60,10 +61,9 @@ def learn(signals: np.ndarray, tensorize: Any, weight: float = WEIGHT) -> WithSh
     """Learn shapes of some signals for the tensors of a fitted transformer."""
     tensors = np.asarray(tensorize.transform(signals))
     n_slices, size = _slices(tensors.shape[2:])
-    shapes = _shapes.learn(
-        signals, min(_shapes.N_VALUES, size), n_jobs=getattr(tensorize, "n_jobs", None)
-    )
-    values = shapes.transform(signals, n_jobs=getattr(tensorize, "n_jobs", None))
+    jobs, unit = getattr(tensorize, "n_jobs", None), getattr(tensorize, "unit_", 1.0)
+    shapes = _shapes.learn(signals, min(_shapes.N_VALUES, size), n_jobs=jobs, unit=unit)
+    values = shapes.transform(signals, n_jobs=jobs, unit=unit)
     spreads = [
         math.sqrt(float(A.reshape(len(A), -1).var(axis=0, dtype=np.float64).sum()))
         for A in (tensors, values)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from tensorcontrast import threads
+from tensorcontrast._signals import without_level
 from tensorcontrast.errors import InvalidInputError
 
 N_VALUES = 256
@@ -107,9 +108,12 @@ class Shapes:
         if (np.diff(self.biases, axis=2) < 0).any():
             raise InvalidInputError("biases of the shapes do not increase; fit again")
 
-    def shares(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
-        """Share of the positions of windows (n, c, t) at which a kernel exceeds a bias."""
-        convolve = self._convolutions(X)
+    def shares(self, X: np.ndarray, n_jobs: int | None = None, unit: float = 1.0) -> np.ndarray:
+        """Share of the positions of windows (n, c, t) at which a kernel exceeds a bias.
+
+        Windows are divided by ``unit`` first, as those were that the biases were learned of.
+        """
+        convolve = self._convolutions(X, unit)
         out = np.empty((len(X), *self.biases.shape), np.float32)
 
         def work(start: int) -> None:
@@ -118,9 +122,9 @@ class Shapes:
         _in_threads(work, range(0, len(X), _ROWS), n_jobs)
         return out.reshape(len(X), self.biases.size)
 
-    def transform(self, X: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
+    def transform(self, X: np.ndarray, n_jobs: int | None = None, unit: float = 1.0) -> np.ndarray:
         """Principal values (n, p) of windows (n, c, t): (shares − mean)·basis."""
-        convolve = self._convolutions(X)
+        convolve = self._convolutions(X, unit)
         out = np.empty((len(X), self.basis.shape[1]), np.float32)
 
         def work(start: int) -> None:
@@ -135,13 +139,13 @@ class Shapes:
         _in_threads(work, range(0, len(X), _ROWS), n_jobs)
         return out
 
-    def _convolutions(self, X: np.ndarray) -> _Convolutions:
+    def _convolutions(self, X: np.ndarray, unit: float) -> _Convolutions:
         if X.ndim != 3 or X.shape[1] != self.channels.shape[2]:
             raise InvalidInputError(
                 f"X has shape {X.shape}; the shapes are those of windows (n, channels, times) of "
                 f"{self.channels.shape[2]} channels"
             )
-        return _Convolutions(self.dilations, self.channels, X.shape[2])
+        return _Convolutions(self.dilations, self.channels, X.shape[2], unit)
 
     def _count(self, convolve: _Convolutions, X: np.ndarray, out: np.ndarray) -> None:
         """Write the shares of some windows to out (n, 84, d, N_BIASES)."""
@@ -169,10 +173,15 @@ class _Convolutions:
     """Outputs of all kernels for blocks of ``step`` windows, dilation by dilation.
 
     Positions 0, s, 2·s, … are those of a signal of its own for each remainder of the time by s, in
-    which the taps of a kernel are plain shifts.
+    which the taps of a kernel are plain shifts. A window goes without its level, which the zeros
+    around it lose as well: the weights of a kernel add up to 0, so that nothing else changes, and
+    float32 keeps the digits of what is on top of a large level.
     """
 
-    def __init__(self, dilations: np.ndarray, channels: np.ndarray, n_times: int) -> None:
+    def __init__(
+        self, dilations: np.ndarray, channels: np.ndarray, n_times: int, unit: float = 1.0
+    ) -> None:
+        self.unit = unit
         self.dilations = [int(dilation) for dilation in dilations]
         k, _, c = channels.shape
         # k = kernels, c = channels: weights of tap and channel, (d, 9·c, k)
@@ -192,7 +201,10 @@ class _Convolutions:
         c, s, size = self.n_channels, self.stride, self.positions
         length = -(-(self.n_times + 2 * self.pad) // s)
         padded = np.zeros((self.step, c, length * s), np.float32)
-        padded[: len(X), :, self.pad : self.pad + self.n_times] = X
+        values, level = without_level(X, padded.dtype, self.unit)
+        if level is not None:
+            padded[: len(X)] = -level
+        padded[: len(X), :, self.pad : self.pad + self.n_times] = values
         phases = padded.reshape(self.step, c, length, s).transpose(0, 3, 1, 2)
         phases = np.ascontiguousarray(phases)  # step, s, c, length
         shifted = np.empty((self.step, _TAPS, c, size), np.float32)
@@ -213,6 +225,7 @@ def learn(
     seed: int = 0,
     n_jobs: int | None = None,
     scale: bool = True,
+    unit: float = 1.0,
 ) -> Shapes:
     """Draw kernels for windows (n, c, t), and learn their biases and the principal directions.
 
@@ -228,6 +241,8 @@ def learn(
         Threads; None is one for each usable processor, −1 is all.
     scale : bool, default=True
         Whether channels count in units of their standard deviation.
+    unit : float, default=1.0
+        What windows are divided by first.
 
     Returns
     -------
@@ -240,42 +255,42 @@ def learn(
         )
     if n_values < 1:
         raise InvalidInputError(f"n_values is {n_values}; keep at least one value")
-    X = np.asarray(X[:: -(-len(X) // WINDOWS)], np.float32)
+    X = X[:: -(-len(X) // WINDOWS)]
     steps = dilations(X.shape[2])
     rng = np.random.default_rng(seed)
     size = (len(_TWOS), len(steps))
     most = min(X.shape[1], MOST_CHANNELS)
     counts = np.clip(np.floor(2 ** rng.uniform(0, np.log2(most + 1), size)), 1, most)
     ranks = rng.random((*size, X.shape[1])).argsort(axis=2).argsort(axis=2)
-    unit = _units(X) if scale else np.ones(X.shape[1], np.float32)
-    channels = (ranks < counts[:, :, None]) * unit
-    biases = _quantiles(X[:: -(-len(X) // BIAS_WINDOWS)], steps, channels, n_jobs)
+    weights = _units(X, unit) if scale else np.ones(X.shape[1], np.float32)
+    channels = (ranks < counts[:, :, None]) * weights
+    biases = _quantiles(X[:: -(-len(X) // BIAS_WINDOWS)], steps, channels, n_jobs, unit)
     n_shares = biases.size
     bare = Shapes(steps, channels, biases, np.zeros(n_shares, np.float32), np.eye(n_shares, 1))
-    mean, basis = _principal(bare.shares(X, n_jobs), n_values)
+    mean, basis = _principal(bare.shares(X, n_jobs, unit), n_values)
     return Shapes(steps, channels, biases, mean, basis)
 
 
-def _units(X: np.ndarray) -> np.ndarray:
-    """1 over the standard deviation of each channel; 0 for those that are constant."""
+def _units(X: np.ndarray, unit: float) -> np.ndarray:
+    """1 over the standard deviation of each channel, in units; 0 for those that are constant."""
     units = np.zeros(X.shape[1], np.float32)
     for i in range(X.shape[1]):
         values = X[:, i]
         if values.min() < values.max():
-            sd = np.std(values, dtype=np.float64)
+            sd = np.std(values / np.float64(unit))
             units[i] = 1 / sd if sd > np.finfo(np.float32).tiny else 0
     return units
 
 
 def _quantiles(
-    X: np.ndarray, dilations: np.ndarray, channels: np.ndarray, n_jobs: int | None
+    X: np.ndarray, dilations: np.ndarray, channels: np.ndarray, n_jobs: int | None, unit: float
 ) -> np.ndarray:
     """Biases (84, d, N_BIASES): quantiles of the outputs for some windows."""
     at = (np.arange(N_BIASES) + 0.5) / N_BIASES
     biases = np.empty((*channels.shape[:2], N_BIASES), np.float32)
 
     def work(i: int) -> None:
-        convolve = _Convolutions(dilations[i : i + 1], channels[:, i : i + 1], X.shape[2])
+        convolve = _Convolutions(dilations[i : i + 1], channels[:, i : i + 1], X.shape[2], unit)
         k, size, step = convolve.n_kernels, convolve.positions, convolve.step
         outputs = np.empty((k, len(X), size), np.float32)
         for start in range(0, len(X), step):

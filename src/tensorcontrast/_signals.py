@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from tensorcontrast import checks
 from tensorcontrast._arrays import MASK_WAY, as_array
 from tensorcontrast.errors import InvalidInputError
+
+MAX_LEARNING_WINDOWS = 1024
+"""Windows that spectrograms are learned from, at most."""
+
+MIN_SAMPLES_OF_A_WINDOW = 16
+"""Windows have more samples than this; so many channels or fewer are never taken for samples."""
 
 _BLOCK = 1 << 20
 """Values looked at in one go, so that the check needs little memory."""
@@ -65,6 +73,16 @@ def check_shape(shape: tuple[int, ...], dtype: Any, *, table: bool = False) -> N
         )
 
 
+def warn_if_transposed(shape: tuple[int, ...]) -> None:
+    """Warn of more channels than samples per window: mostly windows whose axes are swapped."""
+    if shape[1] > max(shape[2], MIN_SAMPLES_OF_A_WINDOW):
+        checks.warn(
+            f"X has shape {tuple(shape)}: {shape[1]} channels of {shape[2]} samples per window. "
+            "If the axes are (n, time, channel), pass X.transpose(0, 2, 1); if not, pass the names "
+            "of the channels as channels= and this warning goes away"
+        )
+
+
 def check_finite(
     X: np.ndarray, first: int = 0, limit: float = np.inf, *, nan: bool = False, hint: str = ""
 ) -> None:
@@ -116,6 +134,74 @@ def _raise_for(block: np.ndarray, first: int, limit: float, nan: bool, hint: str
         f"X[{first + int(sample)}] channel {int(channel)} holds {what} of {row.size} "
         f"samples{more}; fill the gaps or drop the sample{hint}"
     )
+
+
+def some_windows(X: Any) -> Any:
+    """Return every k-th window, at most ``MAX_LEARNING_WINDOWS`` of them.
+
+    All that a spectrogram learns of signals, it learns of these. So signals in memory, in a mapped
+    file and on Dask give the same, and applying it twice changes nothing.
+    """
+    return X[:: max(1, -(-len(X) // MAX_LEARNING_WINDOWS))]
+
+
+def large_levels(X: np.ndarray) -> np.ndarray | None:
+    """Levels (n, c, 1) in float64 of the channels of windows (n, c, t); None where all are 0.
+
+    A level is the mean where that is larger than the range of the values, else 0: a smaller one
+    costs float32 no digits.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # channels without any value
+        low, high = np.fmin.reduce(X, axis=2), np.fmax.reduce(X, axis=2)
+    low, high = low.astype(np.float64), high.astype(np.float64)
+    # Values of one sign at least as far from 0 as from each other.
+    large = np.minimum(np.abs(low), np.abs(high)) >= high - low
+    large &= (low > 0) == (high > 0)
+    large &= (low != 0) | (high != 0)
+    if not large.any():
+        return None
+    # The middle of the range serves as well as the mean, and is there already.
+    return np.where(large, low + (high - low) / 2, 0.0)[:, :, None]
+
+
+def without_level(
+    X: np.ndarray, dtype: np.dtype[Any], unit: float = 1.0
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return windows (n, c, t) less their large levels, and these; both divided by ``unit``.
+
+    The difference is taken in float64 and only then rounded to ``dtype``. Windows without a large
+    level are not copied where type and unit are right.
+    """
+    level = large_levels(X)
+    if level is None and unit == 1.0:
+        return X.astype(dtype, copy=False), None
+    if level is None:
+        return np.divide(X, unit, dtype=np.float64).astype(dtype), None
+    return ((X - level) / unit).astype(dtype), level / unit
+
+
+def typical_spread(X: np.ndarray) -> float:
+    """Median of the standard deviations of channels in windows (n, c, t), of those above 0."""
+    found = []
+    for window in X:
+        signals = window.astype(np.float64)
+        largest = np.fmax.reduce(np.abs(signals), axis=None)
+        if largest > 0:  # squares must stay in range
+            signals /= largest
+            signals -= np.nan_to_num(_mean(signals))
+            found.append(largest * np.sqrt(_mean(np.square(signals))[:, 0]))
+    spreads = np.concatenate(found) if found else np.empty(0)
+    spreads = spreads[spreads > 0]  # NaN, of a channel without a value, is not
+    return float(np.median(spreads)) if len(spreads) else 1.0
+
+
+def _mean(X: np.ndarray) -> np.ndarray:
+    """Mean over time (c, 1) of what is there."""
+    there = ~np.isnan(X)
+    counts = there.sum(axis=1, keepdims=True)
+    sums = np.where(there, X, 0).sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0))
 
 
 def without_gaps(X: np.ndarray) -> np.ndarray:

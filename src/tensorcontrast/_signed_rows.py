@@ -6,15 +6,13 @@ import numpy as np
 
 from tensorcontrast import _polarity
 
-LEVEL_WINDOWS = 1024
-"""Windows that ``mean_row="auto"`` looks at."""
-
 
 def levels_differ(X: np.ndarray) -> bool:
     """Whether means of windows differ more than values within one, in any channel."""
-    some = X[:: -(-len(X) // LEVEL_WINDOWS)].astype(np.float64)
+    some = X.astype(np.float64)
     there = ~np.isnan(some)  # gaps count for nothing
     some[~there] = 0.0
+    some /= np.abs(some).max(initial=0.0) or 1.0  # squares must stay in range
     counts = there.sum(axis=2)
     means = some.sum(axis=2) / np.maximum(counts, 1)
     spread = (there * (some - means[..., None]) ** 2).sum(axis=2) / np.maximum(counts, 1)
@@ -33,8 +31,7 @@ def learn_reference(
         wanted = False
     if wanted is False or (wanted == "auto" and X.shape[1] < 2):
         return None
-    some = X[:: -(-len(X) // LEVEL_WINDOWS)]
-    found = _polarity.reference(some)
-    if wanted == "auto" and not _polarity.pays(some, found, n_fft, hop):
+    found = _polarity.reference(X)
+    if wanted == "auto" and not _polarity.pays(X, found, n_fft, hop):
         return None
     return found

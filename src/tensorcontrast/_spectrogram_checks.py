@@ -54,6 +54,9 @@ def check_learned(made: SpectrogramTensor) -> None:
         type(made.n_levels_) is int and 0 < made.n_levels_ <= 2**16
     ):
         raise InvalidInputError(f"the number of levels is {made.n_levels_!r}")
+    made.unit_ = getattr(made, "unit_", 1.0)  # older files have none
+    if not (isinstance(made.unit_, float) and 0 < made.unit_ < np.inf):
+        raise InvalidInputError(f"the unit of the signals is {made.unit_!r}")
     sizes = (made.n_channels_in_, made.n_times_in_, made.n_fft_, made.hop_)
     if not all(type(size) is int and size > 0 for size in sizes) or made.n_fft_ > 2**24:
         raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")

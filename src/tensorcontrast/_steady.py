@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorcontrast._arrays import as_float
 from tensorcontrast.decompose import PLC, kernels
 from tensorcontrast.errors import InvalidInputError
 
@@ -95,8 +96,7 @@ def differences(
     count = n_parts(int(signals.shape[-1]), n_fft)
     most = max(2, min(WINDOWS, MOST_VALUES // ((count + len(changes)) * one.size)))
     at = np.linspace(0, len(signals) - 1, min(most, len(signals))).astype(np.intp)
-    some = np.asarray(signals[at])
-    some = some if some.dtype.kind == "f" else some.astype(np.float32)
+    some = as_float(np.asarray(signals[at]))
     rng = np.random.default_rng(0)
     n, end = len(some), count * len(some)
     out = np.empty((end + len(changes) * n, *one.shape[1:]), one.dtype)
@@ -150,8 +150,9 @@ def placement(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     means stay as they are.
     """
     n, c, _ = signals.shape
-    moving = signals - signals.mean(axis=2, keepdims=True)
-    spread = np.sqrt(np.mean(moving**2, axis=(0, 2)))
+    level = signals.mean(axis=2, keepdims=True, dtype=np.float64)
+    moving = (signals - level).astype(signals.dtype)
+    spread = np.sqrt(np.mean(np.square(moving, dtype=np.float64), axis=(0, 2)))
     ratio = spread[:, None] / np.where(spread > 0, spread, 1)
     taken = rng.normal(0.0, PLACEMENT / np.sqrt(c), (n, c, c)) * ratio
     return np.asarray(signals + taken.astype(signals.dtype) @ moving)

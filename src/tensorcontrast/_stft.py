@@ -11,7 +11,7 @@ import numpy as np
 import scipy.fft
 
 from tensorcontrast._course import to_levels
-from tensorcontrast._signals import check_finite
+from tensorcontrast._signals import check_finite, without_level
 from tensorcontrast.errors import InvalidInputError
 
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
@@ -97,6 +97,8 @@ class Frames:
     dtype: np.dtype[Any]
     reference: np.ndarray | None = None  # weights of the channels that phases are taken against
     n_levels: int | None = None  # None = frames in time
+    unit: float = 1.0  # what signals are divided by
+    level_response: np.ndarray | None = None  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames, or levels, of a tensor."""
@@ -118,12 +120,14 @@ class Frames:
         """
         # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
         c, f = X.shape[1], self.n_fft // 2 + 1
-        X = X.astype(self.dtype, copy=False)
+        X, level = without_level(X, self.dtype, self.unit)
         frames = np.lib.stride_tricks.sliding_window_view(X, self.n_fft, axis=2)[:, :, :: self.hop]
         frames = frames.swapaxes(2, 3)  # n, c, n_fft, t
         if self.window is not None:
             frames = frames * self.window[:, None]
         Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
+        if level is not None:
+            self._add_level(Z, level)
         if self.representation in ("log-real-imag", "complex"):
             for part, values in ((out[:, :c, :f], Z.real), (out[:, c:, :f], Z.imag)):
                 if self.representation == "complex":
@@ -147,6 +151,15 @@ class Frames:
             total /= self.n_fft**0.5 if self.norm == "ortho" else 1
             out[:, :c, f] = self._signed(Z[:, :, 0].real / self.dtype.type(total))
             out[:, c:, f] = 0
+
+    def _add_level(self, Z: np.ndarray, level: np.ndarray) -> None:
+        """Add the transform of levels (n, c, 1), which is that of the window times the level."""
+        window = np.ones(self.n_fft) if self.window is None else self.window
+        response = self.level_response
+        if response is None:
+            response = scipy.fft.rfft(window.astype(np.float64), norm=self.norm)
+        at = np.flatnonzero(np.abs(response) > 1e-14 * np.abs(response).max())
+        Z[:, :, at] += (level * response[at])[..., None].astype(Z.dtype)
 
     def _log(self, values: np.ndarray) -> None:
         values += self.dtype.type(self.floor)
@@ -203,7 +216,8 @@ def compute_tensors(
     ndarray of shape (n_samples, n_channels', n_frequencies, n_frames)
         Tensors; they do not depend on the number of threads.
     """
-    limit = float(np.finfo(frames.dtype).max) / (2 * frames.n_fft)
+    # A product of float64, so that infinity is no limit in units above 1.
+    limit = float(np.finfo(frames.dtype).max) / (2 * frames.n_fft) * frames.unit
     check_finite(X, first, limit, nan=missing, hint=HINT)
     shape = frames.shape(X.shape[1], X.shape[2])
     out = np.empty((len(X), *shape), frames.dtype)

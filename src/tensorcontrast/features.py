@@ -26,10 +26,10 @@ from tensorcontrast import (
     threads,
 )
 from tensorcontrast import augment as augmentations
+from tensorcontrast._arrays import as_array
 from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast._progress import stage
-from tensorcontrast._signals import as_signals, check_shape
-from tensorcontrast._signed_rows import LEVEL_WINDOWS
+from tensorcontrast._signals import as_signals, check_shape, some_windows, warn_if_transposed
 from tensorcontrast.decompose import CPD, PLC, checkpoint, kernels
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.source import is_dask
@@ -231,6 +231,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _learn(self, X: Any, y: Any, sequence: Any, resume: Any) -> str:
         """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
         signals, fs, channels = self._signals(X)
+        if channels is None and not _is_recordings(X):  # these have said so themselves
+            warn_if_transposed(signals.shape)
         rng = checks.generator(self.random_state)
         if len(signals) < 2:
             raise InvalidInputError(
@@ -270,10 +272,13 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             )
         # A mapped file is not read as a whole: every block is checked when its turn comes.
         part = spread or isinstance(signals, np.memmap)
-        few = signals[:: max(1, -(-len(signals) // LEVEL_WINDOWS))]
+        few = some_windows(signals)
+        few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
         show = bool(self.verbose)
         with stage("frames of the spectrograms", show=show):
-            tensorize.fit(np.asarray(few) if part else signals)
+            tensorize.fit(few if part else signals)
+            if isinstance(tensorize, SpectrogramTensor):
+                tensorize._divide_by_spread(few)
         maker, state = self._with_shapes(tensorize, decompose, signals)
         tensors = _tensors(signals, maker)
         # What is small stays in memory; what is not is made anew, block by block, when needed.

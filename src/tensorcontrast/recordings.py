@@ -21,6 +21,7 @@ from tensorcontrast._recording_checks import (
     check_unicode,
     positions,
 )
+from tensorcontrast._signals import warn_if_transposed
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.names import listed, visible
 
@@ -118,6 +119,8 @@ class Recordings:
         n, n_channels, _ = self.X.shape
         self.fs: float | None = None if fs is None else as_sampling_rate(fs)
         self.channels: tuple[str, ...] | None = as_names("channels", channels, n_channels)
+        if self.channels is None:
+            warn_if_transposed(self.X.shape)
         self.classes: tuple[str, ...] | None = as_names("classes", classes, None)
         self.units: str | tuple[str, ...] | None = (
             units if units is None or isinstance(units, str) else tuple(str(u) for u in units)

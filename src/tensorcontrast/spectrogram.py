@@ -7,18 +7,20 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.fft
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import _course, _learned, _polarity
+from tensorcontrast._arrays import float_type
 from tensorcontrast._overlap_add import (
     check_tensors,
     make_window,
     overlap_add,
     weights_of_samples,
 )
-from tensorcontrast._signals import as_signals, check_finite
+from tensorcontrast._signals import as_signals, check_finite, some_windows, typical_spread
 from tensorcontrast._signed_rows import learn_reference, levels_differ
 from tensorcontrast._spectrogram_checks import check_learned, check_together
 from tensorcontrast._stft import (
@@ -32,6 +34,9 @@ from tensorcontrast._stft import (
 from tensorcontrast.errors import InvalidInputError
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
+
+_HOMOGENEOUS = ("sqrt-magnitude", "magnitude", "complex")
+"""Representations in which a factor of the signals is a factor of the tensors."""
 
 _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0, 256, 64)}
 """Sampling rate (Hz), n_fft and hop of the paper's data."""
@@ -113,6 +118,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         Whether there are rows, the last ones, with what is in phase with the reference.
     reference_ : ndarray of shape (n_channels,) or None
         Weights of the channels in the reference.
+    unit_ : float
+        What signals are divided by, so that tensors are in units of it (of its root for
+        "sqrt-magnitude"): 1 unless the standard deviation of the fitted signals is below 1e-12 or
+        above 1e12, or `ContrastiveFeatures` fitted this to float64 signals. Always 1 with a
+        logarithm, and with ``dtype="float64"`` in a fit of its own.
     n_channels_in_, n_times_in_ : int
         Channels and samples that the signals must have.
     n_levels_ : int or None
@@ -253,12 +263,14 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         self.n_fft_, self.hop_ = n_fft, hop
         self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
+        some = some_windows(X)
         self.mean_row_ = bool(self.mean_row)
         if self.mean_row == "auto":
-            self.mean_row_ = self.representation != "complex" and levels_differ(X)
-        self.reference_ = learn_reference(X, self.polarity, self.representation, n_fft, hop)
+            self.mean_row_ = self.representation != "complex" and levels_differ(some)
+        self.reference_ = learn_reference(some, self.polarity, self.representation, n_fft, hop)
         self.polarity_ = self.reference_ is not None
-        self.n_levels_ = self._levels(X)
+        self.unit_ = self._unit(some)
+        self.n_levels_ = self._levels(some)
         self._frames = self._make_frames()
         self.output_shape_ = self._frames.shape(X.shape[1], n_times)
         rate = 1.0 if self.fs is None else float(self.fs)
@@ -268,6 +280,25 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         starts = hop * np.arange(self._frames.in_time(X.shape[1], n_times)[2])
         self.times_ = (starts + (n_fft - 1) / 2) / rate
         self.covered_ = self._weights()[1]
+
+    def _unit(self, some: np.ndarray, exact: bool = False) -> float:
+        """Return what signals are divided by: 1 unless float32 could not hold their spectra.
+
+        ``exact`` takes their typical spread where they are float64: so signals in another unit
+        become the same numbers. A power of four changes no digit, and is enough for float32.
+        """
+        if self.representation not in _HOMOGENEOUS:
+            return 1.0  # the floor of a logarithm is in units of the signals
+        spread = typical_spread(some)
+        if exact and float_type(some.dtype) == np.float64:
+            return spread
+        ordinary = 1e-12 < spread < 1e12 or self.dtype == "float64"
+        return 1.0 if ordinary else float(4.0 ** np.round(np.log2(spread) / 2))
+
+    def _divide_by_spread(self, X: np.ndarray) -> None:
+        """Divide signals by the typical spread of these, the fitted ones, from now on."""
+        self.unit_ = self._unit(some_windows(X), exact=True)
+        self._frames = self._make_frames()
 
     def _levels(self, X: np.ndarray) -> int | None:
         """Return the number of levels for the fitted signals, None for frames in time."""
@@ -367,7 +398,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "back to signals; use representation='complex'"
             )
         tensors = check_tensors(tensors, self.output_shape_)
-        return overlap_add(tensors, self._frames, self._weights()[0], self.covered_)
+        signals = overlap_add(tensors, self._frames, self._weights()[0], self.covered_)
+        return signals if self._frames.unit == 1.0 else signals * signals.dtype.type(self.unit_)
 
     def _check_params(self) -> None:
         try:
@@ -406,6 +438,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             dtype=dtype,
             reference=self.reference_,
             n_levels=self.n_levels_,
+            unit=float(getattr(self, "unit_", 1.0)),  # models of earlier versions have none
+            level_response=scipy.fft.rfft(window, norm=self.norm),
         )
 
     def _check_rate(self, X: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast._arrays import as_float
 from tensorcontrast._signals import without_gaps
 from tensorcontrast.decompose.source import (
     checked_block,
@@ -64,8 +65,7 @@ class SpectrogramSource:
 
     def _tensors(self, start: int, stop: int) -> Array:
         signals = self.signals[start:stop]
-        if signals.dtype.kind in "iub":  # counts of a converter, which cannot hold a view
-            signals = signals.astype(np.float32)
+        signals = as_float(signals)  # counts of a converter cannot hold a view
         if self.augment is not None:
             # An augmentation needs whole signals; what was not observed is not in the view either.
             gaps = np.isnan(signals) if self.missing else False

@@ -12,6 +12,9 @@ import scipy.signal
 
 from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
 
+_TINY = 1e-17
+"""Standard deviations of float32 below which squares lose digits."""
+
 
 @register
 @dataclass(frozen=True)
@@ -101,7 +104,10 @@ class Jitter(Augmentation):
 
     def _amplitude(self, X: np.ndarray) -> np.ndarray:
         if self.relative == "sd":
-            return np.asarray(self.level * X.std(axis=2, keepdims=True), X.dtype)
+            sd = X.std(axis=2, keepdims=True)
+            if X.dtype == np.float32 and sd.min() < _TINY:  # squares may have left float32
+                sd = X.std(axis=2, keepdims=True, dtype=np.float64)
+            return np.asarray(self.level * sd, X.dtype)
         if self.relative == "range":
             return np.asarray(self.level * np.ptp(X, axis=2, keepdims=True), X.dtype)
         return np.full((X.shape[0], X.shape[1], 1), self.level, X.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast._arrays import as_array
+from tensorcontrast._arrays import as_array, as_float
 from tensorcontrast.decompose.source import samples_a_block, working_dtype
 from tensorcontrast.decompose.views import by_strips
 from tensorcontrast.distributed.source import aligned
@@ -79,8 +79,7 @@ class _Transform:
 
     def tensors(self, signals: Array, start: int = 0) -> Array:
         """Augment the signals that begin with signal ``start``, and transform them."""
-        if signals.dtype.kind in "iub":  # counts of a converter, which cannot hold a view
-            signals = signals.astype(np.float32)
+        signals = as_float(signals)  # counts of a converter cannot hold a view
         if self.augment is not None:
             signals = by_strips(
                 signals, start, augment=self.augment, seed=self.seed, n_samples=self.n_samples

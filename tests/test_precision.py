@@ -1,0 +1,186 @@
+"""Levels, units and types of numbers: what is on top of a level is computed to its own digits."""
+
+import numpy as np
+import pytest
+
+from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor, _shapes, load_model
+from tensorcontrast._signals import typical_spread
+from tensorcontrast.augment import Jitter
+
+FS = 50.0
+
+
+def signals(n=64, c=3, t=128, seed=0):
+    rng = np.random.default_rng(seed)
+    tone = np.sin(np.arange(t) * rng.uniform(0.2, 2.0, (n, 1, 1)) + rng.uniform(0, 6, (n, c, 1)))
+    return tone + 0.3 * rng.normal(size=(n, c, t))
+
+
+X = signals()
+
+
+def model(decompose=None, **options):
+    decompose = decompose or PLC(rank=4, max_iter=10, n_epochs=3, tol=1e-3)
+    return ContrastiveFeatures(fs=FS, decompose=decompose, random_state=0, **options)
+
+
+def relative(found, wanted):
+    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# ---------------------------------------------------------------------------- levels
+
+
+@pytest.mark.parametrize("representation", ["magnitude", "sqrt-magnitude", "complex"])
+@pytest.mark.parametrize("window", ["hann", "rectangular", ("kaiser", 8.0)])
+@pytest.mark.parametrize("offset", [-5.0, 1e3, 1e6, 1e8])
+def test_spectrograms_on_a_level_are_those_of_float64(offset, window, representation):
+    """Every row of |Z| to 1e-5 of its own size, the rows of the level itself included."""
+    options = {"representation": representation, "window": window, "n_levels": "time"}
+    options |= {"mean_row": representation != "complex", "polarity": False}
+    moved = X + offset
+    single = SpectrogramTensor(FS, **options).fit_transform(moved)
+    double = SpectrogramTensor(FS, dtype="float64", **options).fit_transform(moved)
+    if representation == "sqrt-magnitude":
+        single, double = (np.copysign(T.astype(float) ** 2, T) for T in (single, double))
+    sizes = np.abs(double).max(axis=(0, 1, 3), keepdims=True)
+    assert (np.abs(single - double) / np.maximum(sizes, 1e-3)).max() < 1e-5
+    if representation != "complex":  # the mean row holds the level in units of the signals
+        assert abs(float(double[:, :, -1].mean()) / offset - 1) < 0.1
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_rows_above_the_level_do_not_depend_on_it(offset):
+    """A Hann window keeps a level in rows 0 and 1."""
+    spectrogram = SpectrogramTensor(FS, n_levels="time").fit(X)
+    found, wanted = spectrogram.transform(X + offset), spectrogram.transform(X)
+    assert relative(found[:, :, 2:], wanted[:, :, 2:]) < 1e-5 * max(1.0, offset / 1e7)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_convolution_features_on_a_level_are_those_of_float64(offset):
+    """A level shows at the ends of a window alone, where zeros follow it."""
+    shapes = _shapes.learn(X)
+    inside = slice(4 * int(shapes.dilations.max()), -4 * int(shapes.dilations.max()))
+
+    def outputs(signals):
+        convolve = _shapes._Convolutions(shapes.dilations, shapes.channels, X.shape[2], 1.0)
+        return [values.copy()[inside] for values in convolve(signals[: convolve.step])]
+
+    for found, wanted in zip(outputs(X + offset), outputs(X), strict=True):
+        assert np.abs(found - wanted).max() < 2e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e8])
+def test_fits_on_a_level_find_what_is_on_top_of_it(offset):
+    """No false claim that all windows are equal, and the features of rows without the level."""
+    options = {"fs": FS, "mean_row": False, "polarity": False, "n_levels": "time"}
+
+    class WithoutLevel(SpectrogramTensor):
+        def transform(self, X):
+            return super().transform(X)[:, :, 2:]
+
+    fits = [
+        model(CPD(rank=4, max_iter=20, tol=0), tensorize=WithoutLevel(**options), shapes=False)
+        for _ in range(2)
+    ]
+    wanted, found = fits[0].fit_transform(X), fits[1].fit_transform(X + offset)
+    assert relative(found, wanted) < 1e-3
+    assert np.std(model().fit_transform(X + offset)) > 0
+
+
+# ---------------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6, 1e100])
+def test_features_do_not_depend_on_the_unit(factor, tmp_path):
+    wanted, found = model().fit(X), model().fit(factor * X)
+    assert wanted.shapes_ is not None
+    W = wanted.transform(X)
+    assert relative(found.transform(factor * X), W) < 1e-3
+    found.save(tmp_path / "m.tcm")
+    again = load_model(tmp_path / "m.tcm").transform(factor * X)
+    np.testing.assert_array_equal(again, found.transform(factor * X))
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**-20, 2.0**20, 2.0**40])
+def test_float32_features_in_units_of_powers_of_two_are_the_same_to_the_bit(factor):
+    narrow = X.astype("float32")
+    W = model().fit_transform(narrow)
+    np.testing.assert_array_equal(model().fit_transform(narrow * np.float32(factor)), W)
+
+
+def test_noise_of_tiny_float32_signals_is_in_proportion():
+    tiny = X.astype("float32") * np.float32(1e-30)
+    noise = Jitter(level=0.1)(tiny, 0) - tiny
+    assert noise.std() == pytest.approx(0.1 * X.std(axis=2).mean() * 1e-30, rel=0.1)
+
+
+def test_spectrograms_of_tiny_signals_are_in_units_of_their_own():
+    wanted = SpectrogramTensor(FS, representation="complex").fit(X)
+    tiny = SpectrogramTensor(FS, representation="complex").fit(1e-100 * X)
+    assert wanted.unit_ == 1.0
+    assert 0.1 < tiny.unit_ / (1e-100 * typical_spread(X)) < 10
+    made = tiny.transform(1e-100 * X) * (tiny.unit_ / 1e-100)
+    np.testing.assert_allclose(made, wanted.transform(X), atol=1e-5 * np.abs(made).max())
+    log = SpectrogramTensor(FS, representation="log-magnitude").fit(1e-100 * X)
+    assert log.unit_ == 1.0
+
+
+# ---------------------------------------------------------------------------- types
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint16", "int64", "float16", "float64", ">f4"])
+def test_features_do_not_depend_on_the_type_of_numbers(dtype):
+    counts = np.round(20 * X + (100 if dtype[0] == "u" else 0))
+    wanted = model().fit(counts.astype("float32"))
+    found = model().fit(counts.astype(dtype))
+    tolerance = 1e-3 if dtype in ("float64", "int64") else 0.0
+    tensors = wanted.tensors(counts.astype("float32"))
+    made = found.tensors(counts.astype(dtype))
+    scale = (found.tensorize_.unit_ / wanted.tensorize_.unit_) ** 0.5
+    assert relative(made[:, :3] * scale, tensors[:, :3]) < 1e-5
+    if tolerance == 0.0:
+        np.testing.assert_array_equal(
+            found.transform(counts.astype(dtype)), wanted.transform(counts.astype("float32"))
+        )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_a_level_of_wide_numbers_costs_no_digits(dtype):
+    counts = np.round(20 * X).astype("int32")
+    spectrogram = SpectrogramTensor(FS, n_levels="time").fit(counts)
+    found = spectrogram.transform((counts + 10**9).astype(dtype))
+    assert relative(found[:, :, 2:], spectrogram.transform(counts)[:, :, 2:]) < 1e-5
+
+
+def test_layouts_of_one_array_give_one_result():
+    wanted = model().fit_transform(X)
+    strided = np.repeat(X, 2, axis=2)[:, :, ::2]
+    for other in (np.asfortranarray(X), strided, X[::-1].copy()[::-1], X.astype(">f8")):
+        np.testing.assert_array_equal(model().fit_transform(other), wanted)
+
+
+# ---------------------------------------------------------------------------- where signals are
+
+
+@pytest.mark.parametrize("n", [1025, 1500, 2049])
+def test_memory_mapped_files_and_dask_learn_the_same_of_the_same_windows(n, tmp_path):
+    """Every second window begins with a burst: a stride taken twice would never meet one."""
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(n)
+    made = rng.normal(size=(n, 1, 64))
+    made[1::2, :, :16] *= 4.0
+    mapped = np.memmap(tmp_path / "X.dat", dtype=made.dtype, mode="w+", shape=made.shape)
+    mapped[:] = made
+    fits = []
+    for source in (made, mapped, da.from_array(made, chunks=(400, 1, 64))):
+        part = CPD(rank=2, max_iter=2, tol=0)
+        fits.append(model(part, shapes=False).fit(source).tensorize_)
+    whole = SpectrogramTensor(FS).fit(made)
+    for other in fits:
+        assert other.n_levels_ == whole.n_levels_
+        assert (other.mean_row_, other.polarity_) == (whole.mean_row_, whole.polarity_)
+        assert other.unit_ == fits[0].unit_
