@@ -65,6 +65,8 @@ def test_long_recordings_are_cut_by_a_stated_default(tmp_path):
     assert Recordings.read(path, window_s=math.inf).X.shape == (1, 1, 650)
     assert Recordings.read(path, window_s=30).X.shape == (2, 1, 300)
     assert Recordings.read(write_edf(tmp_path / "clip.edf", seconds=19)).X.shape == (1, 1, 190)
+    slow = write_edf(tmp_path / "slow.edf", seconds=600, fs=1)
+    assert Recordings.read(slow).X.shape == (1, 1, 600)
     record = write_record(tmp_path, "r", RNG.uniform(-2, 2, (2, 50 * 25)))
     with pytest.warns(TensorContrastWarning, match="10 s, the default"):
         assert Recordings.read(record).X.shape == (2, 2, 500)

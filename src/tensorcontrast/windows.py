@@ -20,6 +20,8 @@ __all__ = ["DEFAULT_WINDOW_S", "Windows", "cut", "default_window_s", "window_poi
 
 #: Length of windows, in seconds, of one continuous recording where the caller gives none.
 DEFAULT_WINDOW_S = 10.0
+#: Samples that such a window must hold; slower recordings need a length of their own.
+MIN_DEFAULT_SAMPLES = 16
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -59,9 +61,11 @@ def default_window_s(where: object, n_times: int, fs: float) -> float:
     """Length of windows of one continuous recording for which none was given, in seconds.
 
     A recording that holds at least two windows of ``DEFAULT_WINDOW_S`` is cut by these, with a
-    warning. A shorter one is left whole: the length is infinite.
+    warning. A shorter one is left whole, and so is one so slow that a window would hold fewer than
+    ``MIN_DEFAULT_SAMPLES``: the length is infinite.
     """
-    if n_times < 2 * window_points(fs, DEFAULT_WINDOW_S, None):
+    samples = DEFAULT_WINDOW_S * fs
+    if samples < MIN_DEFAULT_SAMPLES or n_times < 2 * samples:
         return math.inf
     warnings.warn(
         f"{where}: cut into windows of {DEFAULT_WINDOW_S:g} s, the default for one continuous "

@@ -431,6 +431,20 @@ def test_one_long_recording_is_cut_by_the_default(cli, tmp_path, small):
     assert (done.json["samples"], done.json["n_times"]) == (3, 600)
 
 
+def test_groups_of_records_by_their_names(cli, tmp_path, small):
+    wfdb = pytest.importorskip("wfdb", reason="needs the extra 'data'")
+    rng = np.random.default_rng(0)
+    for name in ("p1_a", "p1_b", "p2_a"):
+        wfdb.wrsamp(name, fs=20, units=["mV"], sig_name=["I"], p_signal=rng.normal(size=(200, 1)),
+                    fmt=["16"], write_dir=str(tmp_path))  # fmt: skip
+    options = ["--window", 2, "--groups", r"(?P<group>p\d)"]
+    model, out = tmp_path / "m.tcm", tmp_path / "f.npz"
+    assert cli("fit", tmp_path, "-o", model, *small, *options).code == 0
+    assert cli("transform", model, tmp_path, "-o", out, *options).code == 0
+    with np.load(out) as found:
+        assert found["groups"].tolist() == ["p1"] * 10 + ["p2"] * 5
+
+
 def test_one_window_is_told_how_to_cut(cli, recordings, tmp_path):
     path = recordings[:1].save(tmp_path / "one.npz")
     done = cli("fit", path, "-o", tmp_path / "m.tcm")
