@@ -229,7 +229,7 @@ def test_a_changed_or_damaged_folder_is_refused(finished, tmp_path):
     with pytest.raises(ForeignFileError, match="not the folder of a run"):
         Run.load(tmp_path / "other")
     (tmp_path / "other" / "thesis.tex").write_text("")
-    with pytest.raises(ForeignFileError, match=r"thesis\.tex but no run"):
+    with pytest.raises(ForeignFileError, match=r"thesis\.tex' but no run"):
         run(config(), tmp_path / "other", n_jobs=1)
     with pytest.raises(FileError, match="is a file"):
         run(config(), tmp_path / "other" / "thesis.tex", n_jobs=1)
