@@ -23,6 +23,7 @@ CASES = {
     "4000 digits": "rank = " + "9" * 4000,
     "hexadecimal digits": "params = { max_iter = 0x" + "f" * MANY + " }",
     "65 bits": f"seed = {2**63}",
+    "seeds": "seeds = 2147483648",
     "infinite rank": "rank = 1e999",
     "rate that is no number": "[data]\nfs = nan",
     "infinite rate": "[data]\nfs = inf",

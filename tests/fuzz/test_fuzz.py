@@ -13,7 +13,7 @@ for package in ("pandas", "pyarrow", "edfio", "wfdb"):
 
 #: ``make fuzz`` reads 200,000; these are the first of them.
 FILES = 2_000
-FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "numpy", "model"}
+FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "toml", "numpy", "model"}
 #: Files of neural models are a few besides: each takes ten times as long.
 NEURAL = {"neural"} if find_spec("torch") else set()
 

@@ -24,6 +24,9 @@ from targets import TARGETS
 
 from tensorcontrast.errors import TensorContrastError, TensorContrastWarning
 
+#: Most characters of a message.
+LONGEST = 20_000
+
 
 class Hang(BaseException):
     """A file took longer than allowed; not an Exception, so that no reader can swallow it."""
@@ -97,12 +100,14 @@ class Worker:
             self.counts["accepted"] += 1
             if target.model:
                 check.model_holds(found)
+            elif target.config:
+                check.need(found == type(found).model_validate(found.model_dump()), "configuration")
             else:
                 check.recordings_hold(found)
             if target.checksummed and not signed:
                 same = check.same_model if target.model else check.same_recordings
                 check.need(same(found, originals[seeds.index(original)]), "damage was not noticed")
-            if not target.model and index % 8 == 0:
+            if not (target.model or target.config) and index % 8 == 0:
                 check.recordings_come_back(found, self.folder / "again.npz")
         except TensorContrastError as error:
             self.counts["refused"] += 1
@@ -110,6 +115,10 @@ class Worker:
                 return f"memory: {error}"
             if self.work.name not in str(error):
                 return f"nameless error: {error}"
+            if len(str(error)) > LONGEST or not all(
+                c.isprintable() or c == "\n" for c in str(error)
+            ):
+                return f"message that cannot be shown: {str(error)[:200]!r}"
         except Hang:
             return f"hang: more than {self.seconds} s"
         except MemoryError:

@@ -59,9 +59,15 @@ def _budget(value: Any) -> int | str:
     raise fault(f"{value!r} is not a label budget: give a number of labels or a text like '5%'")
 
 
+#: Most seeds of a run; a count is written out as a list.
+MAX_SEEDS = 10_000
+
+
 def _seeds(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | list | tuple):
         raise fault(f"{value!r}: give a number of seeds or a list of them")
+    if isinstance(value, int) and value > MAX_SEEDS:
+        raise fault(f"{value} seeds are too many; give {MAX_SEEDS} at most")
     return tuple(range(value)) if isinstance(value, int) else value
 
 
