@@ -475,10 +475,17 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "decompose_")
 
+    @property
+    def n_features_in_(self) -> int:
+        """Number of channels, as scikit-learn counts the second axis."""
+        return int(self.n_channels_in_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
+        tags.transformer_tags.preserves_dtype = []
         return tags
 
 

@@ -462,8 +462,15 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             )
         return signals
 
+    @property
+    def n_features_in_(self) -> int:
+        """Number of channels, as scikit-learn counts the second axis."""
+        return int(self.n_channels_in_)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
+        tags.transformer_tags.preserves_dtype = []
         return tags
