@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor, _shapes, load_model
 from tensorcontrast._signals import typical_spread
 from tensorcontrast.augment import Jitter
+from tensorcontrast.errors import InvalidInputError
 
 FS = 50.0
 
@@ -89,6 +90,25 @@ def test_fits_on_a_level_find_what_is_on_top_of_it(offset):
     wanted, found = fits[0].fit_transform(X), fits[1].fit_transform(X + offset)
     assert relative(found, wanted) < 1e-3
     assert np.std(model().fit_transform(X + offset)) > 0
+
+
+@pytest.mark.parametrize("kind", ["float32 asked for", "integers", "list"])
+def test_tensors_that_float32_cannot_hold_are_an_error(kind):
+    T = X[:, :, :8] + 1e6
+    given = {"integers": (1e3 * T).astype("int64"), "list": T.tolist()}.get(kind, T)
+    options = {"dtype": "float32"} if kind == "float32 asked for" else {}
+    with pytest.raises(InvalidInputError, match=r"lose digits as float32.*X - X.mean\(axis=0\)"):
+        CPD(rank=2, **options).fit(given)
+    assert CPD(rank=2, max_iter=5, tol=0).fit(T).center_.dtype == np.float64
+    assert CPD(rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype == np.float32
+
+
+def test_networks_refuse_tensors_that_float32_cannot_hold():
+    pytest.importorskip("torch")
+    from tensorcontrast.neural import SimCLR
+
+    with pytest.raises(InvalidInputError, match=r"pass X - X.mean\(axis=0\)"):
+        SimCLR(max_iter=1).fit(X[:, :, :8] + 1e8)
 
 
 # ---------------------------------------------------------------------------- units

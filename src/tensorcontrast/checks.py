@@ -15,12 +15,15 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast import threads
-from tensorcontrast._arrays import MASK_WAY, as_array
+from tensorcontrast._arrays import MASK_WAY, as_array, float_type
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
 
 Array = NDArray[Any]
 
 _INSIDE = (str(Path(__file__).parent), str(Path(sklearn.__file__).parent))
+
+#: Samples by which it is decided whether float32 holds what varies in the data.
+ROUNDING_SAMPLES = 256
 
 
 def warn(message: str, category: type[Warning] = TensorContrastWarning) -> None:
@@ -55,6 +58,8 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         X = as_array(X, missing=nan, way=MASK_WAY if masks else "")
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
+    if reset and isinstance(X, np.ndarray) and _becomes_float32(X.dtype, dtype):
+        _check_rounding(estimator, X)
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
         check_dims(estimator, X.shape)
     try:
@@ -80,6 +85,32 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         check_dims(estimator, X.shape)
     check_values(X, "X", nan=nan)
     return X
+
+
+def _becomes_float32(given: np.dtype[Any], wanted: Any) -> bool:
+    """Whether numbers of a type that float32 cannot hold are to be rounded to it."""
+    if given.kind not in "iuf" or float_type(given) == np.float32:
+        return False
+    return bool(given.kind in "iu" if isinstance(wanted, list) else wanted == np.float32)
+
+
+def _check_rounding(estimator: Any, X: Array) -> None:
+    """Raise where rounding X (n, …) to float32 loses a thousandth of what varies on its mean."""
+    if X.ndim < 2 or len(X) < 2 or 0 in X.shape:
+        return
+    some = X[:: -(-len(X) // ROUNDING_SAMPLES)].astype(np.float64)
+    largest = float(np.abs(some).max())
+    if not 0 < largest < np.inf:  # checked later, or nothing to lose
+        return
+    some /= largest  # squares must stay in range
+    spread, level = float(np.sqrt(some.var(axis=0).mean())), float(np.sqrt(np.square(some).mean()))
+    if spread > 0 and level * np.finfo(np.float32).eps / 2 > 1e-3 * spread:
+        own = "dtype" in estimator.get_params()
+        raise InvalidInputError(
+            f"{type(estimator).__name__}: X ({X.dtype}) would lose digits as float32: its mean is "
+            f"{level / spread:.2g} times as large as what varies on top of it; pass "
+            f"{'float64 numbers and leave dtype None, or ' if own else ''}X - X.mean(axis=0)"
+        )
 
 
 def check_dims(estimator: Any, shape: tuple[int, ...]) -> None:

@@ -138,7 +138,7 @@ def check_spread(
     # What is left of equal samples after centring is rounding, not signal.
     floor = 8 * np.finfo(dtype).eps * float(np.linalg.norm(mean))
     if not size > floor:
-        what = "all samples are equal" if center else "all samples are zero"
+        what = f"all samples are equal in {dtype}" if center else "all samples are zero"
         raise InvalidInputError(
             f"X of shape {shape} has nothing to decompose: {what}"
             + ("; pass center=False to decompose the mean itself" if center else "")
