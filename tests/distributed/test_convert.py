@@ -54,6 +54,18 @@ def tree(store: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.parametrize("batch", [1, 2**30])
+def test_labels_by_number_and_by_name_do_not_mix(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(parts, "BATCH_BYTES", batch)
+    X = np.ones((2, 3, 20), np.float32)
+    rec = Recordings(X, [0, 1], fs=50.0, channels=("x", "y", "z"), units="g")
+    rec.save(folder / "e.npz")
+    with pytest.raises(InvalidInputError, match="by number, such as 1, and others by name"):
+        convert(folder, tmp_path / "store.zarr")
+
+
 def test_a_store_holds_what_the_files_hold(folder: Path, tmp_path: Path) -> None:
     steps: list[tuple[int, int, str]] = []
     target = convert(

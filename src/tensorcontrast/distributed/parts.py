@@ -170,9 +170,19 @@ def _labels(rec: Recordings, names: list[str]) -> NDArray[np.int64]:
     if rec.y is None:
         return np.full(len(rec), -1, dtype=np.int64)
     if not rec.classes:
-        return rec.y.astype(np.int64)
+        return _by_number(rec.y, names).astype(np.int64)
     table = np.array([*(names.index(c) for c in rec.classes), -1])
     return table[rec.y]
+
+
+def _by_number(y: NDArray[Any], names: list[str]) -> NDArray[Any]:
+    """Check that labels without class names do not meet labels with names."""
+    if names and (y >= 0).any():
+        raise InvalidInputError(
+            f"some files label windows by number, such as {int(y.max())}, and others by name, such "
+            f"as {names[0]!r}; save all of them with the names of the classes"
+        )
+    return y
 
 
 def _facts(rec: Recordings) -> dict[str, Any]:
@@ -231,6 +241,6 @@ def renumbered(part: Part, names: list[str]) -> NDArray[np.int32]:
     """Labels of a part by the names of the classes of all parts."""
     own = part.about["classes"]
     if not own:
-        return part.columns["y"].astype(np.int32)
+        return _by_number(part.columns["y"], names).astype(np.int32)
     table = np.array([*(names.index(c) for c in own), -1], dtype=np.int32)
     return np.asarray(table[part.columns["y"]])
