@@ -282,6 +282,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 monitor.history = {k: list(v) for k, v in self.history_.items()}
             monitor.record(terms)
             fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
+            fit.streaming = begun
             form = self._finish(fit, views)
             noise.follow(self, views)
         self._stream = sums.regauged(form.gain, form.order)
@@ -298,6 +299,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Set the learned attributes, in normal form."""
         features, error = fit.final_features(views, self.alpha)
         form = NormalForm.of(fit, features, self._bases, self.alpha)
+        size = float(np.sqrt(views.norm_x / views.n_samples))
+        form.check(type(self).__name__, size, streaming=fit.streaming)
         self.factors_ = form.factors
         self.features_, self.view_features_ = self._unweighted(form.W, form.V)
         self.weights_, self.feature_gram_ = form.weights, form.gram

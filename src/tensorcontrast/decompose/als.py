@@ -37,6 +37,10 @@ class Memory:
     coarse_labels: NDArray[np.intp] | None = None
     coarse_centers: Array | None = None
 
+    def column_norms(self) -> Array | None:
+        """Norms of the columns of W, wherever it is; None before the first sweep."""
+        return self.sizes if self.W is None else np.linalg.norm(self.W, axis=0)
+
 
 @dataclass(frozen=True)
 class Features:
@@ -339,6 +343,19 @@ _MEANS = {
 }
 
 
+def balanced(factors: list[Array], memory: Memory) -> list[Array]:
+    """Balance the factors with the features of the last sweep, which follow in ``memory``."""
+    sizes = memory.column_norms()
+    if sizes is None:
+        return factors
+    factors, gain = kernels.balanced(factors, sizes)
+    for name in ("W", "V", "sizes"):
+        value = getattr(memory, name)
+        if value is not None:
+            setattr(memory, name, value * gain.astype(value.dtype))
+    return factors
+
+
 def run(
     views: Views | Callable[[], Views],
     factors: list[Array],
@@ -351,15 +368,20 @@ def run(
     step_size: float,
     rng: np.random.Generator,
     memory: Memory,
+    balance: bool = False,
     keep: Keep | None = None,
 ) -> tuple[list[Array], bool]:
     """Iterate until the monitor says stop; true as second value if Ctrl-C ended it.
 
-    ``warm_up`` iterations without contrast come first. A callable ``views`` draws the augmented
-    view anew each iteration. Ctrl-C before the first iteration is done is passed on. With ``keep``
-    the run goes on from where a checkpoint has it.
+    ``warm_up`` iterations without contrast come before those of a contrast; a run without any has
+    one phase. With ``balance`` its sweeps also move the lengths of columns to where the ridge is
+    smallest. A callable ``views`` draws the augmented view anew each iteration. Ctrl-C before the
+    first iteration is done is passed on. With ``keep`` the run goes on from where a checkpoint has
+    it.
     """
     begin = 0
+    if contrast is no_contrast:
+        warm_up = 0
     if keep is not None:
         begin, factors = keep.begin(factors)
         if keep.ended:
@@ -369,9 +391,7 @@ def run(
             current = views() if callable(views) else views
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
-                sizes = memory.sizes
-                if memory.W is not None:
-                    sizes = np.linalg.norm(memory.W, axis=0)
+                sizes = memory.column_norms()
                 if sizes is None:
                     sizes = np.ones(factors[0].shape[1])
                 factors = kernels.normal_form(factors, sizes)[0]
@@ -382,6 +402,8 @@ def run(
                 memory.W = memory.V = None  # W of another view is no start for this one
             if batch_size is None:
                 factors, _, _, terms = sweep(current, factors, active, alpha=alpha, memory=memory)
+                if balance:
+                    factors = balanced(factors, memory)
             else:
                 factors, terms = epoch(
                     current,

@@ -483,14 +483,14 @@ def _check_run(run: dict[str, Any], file: Path) -> None:
     if adam is not None:
         arrays += [*adam["m"], *adam["v"]]
     columns = list(monitor["history"].values())
-    last = monitor["last"]
+    marks = [monitor["last"], monitor.get("reference")]
     whole = (
         type(run["done"]) is int
         and run["done"] >= 0
         and all(type(flag) is bool for flag in (run["ended"], monitor["converged"]))
         and type(monitor["stopped"]) is bool
         and type(monitor["calm"]) is int
-        and (last is None or isinstance(last, float))
+        and all(mark is None or isinstance(mark, float) for mark in marks)
         and (run["error"] is None or isinstance(run["error"], float))
         and set(run["memory"]) == names
         and all(isinstance(array, np.ndarray) for array in arrays)

@@ -38,14 +38,27 @@ class Encoder:
             raise NumericalError(
                 "the factors are not finite: pass scale=True, a larger alpha or dtype='float64'"
             )
+        rounding = len(K) * float(np.finfo(dtype).eps)
         values, vectors = np.linalg.eigh(K)
-        # Directions that the factors do not tell apart from rounding are held down by as much.
-        values = np.maximum(values, len(K) * np.finfo(dtype).eps * values[-1])
-        if not values[0] > 0:
+        if not values[-1] > 0:
             raise NumericalError(
                 "all components have become zero: pass a smaller alpha or another random_state"
             )
-        K, K_inverse = (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
+        if values[0] >= rounding * values[-1]:
+            K, K_inverse = (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
+            return cls(*(a.astype(dtype) for a in (K, K_inverse, values, vectors)))
+        # Directions that the factors do not tell apart from rounding are held down by as much. What
+        # is rounding is a question to columns of one length: else a long one would hold all others
+        # down.
+        lengths = np.sqrt(np.maximum(np.diagonal(K), 0.0))
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        outer = np.outer(lengths, lengths)
+        values, vectors = np.linalg.eigh(K / outer)
+        values = np.maximum(values, rounding * values[-1])
+        K = ((vectors * values) @ vectors.T) * outer
+        K_inverse = ((vectors / values) @ vectors.T) / outer
+        values, vectors = np.linalg.eigh(K)
+        values = np.maximum(values, len(K) * np.finfo(np.float64).eps * values[-1])
         return cls(*(a.astype(dtype) for a in (K, K_inverse, values, vectors)))
 
     def __call__(self, P: Array) -> Array:

@@ -36,6 +36,7 @@ Array = NDArray[Any]
 Factors = Sequence[Array]
 
 __all__ = [
+    "balanced",
     "cp_norm_squared",
     "cp_to_flat",
     "factor_match_score",
@@ -313,8 +314,10 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
     """Sign, scale and order normal form of a CP model, so that two runs can be compared.
 
     Columns get unit length, the entry of largest size in each column becomes positive, and the
-    components are sorted by ``weights · ∏‖u_k‖``, largest first. Loadings beside the modes are
-    divided by what features are multiplied with.
+    components are sorted by ``weights · ∏‖u_k‖``, largest first. Coupled loadings are divided by
+    what features are multiplied with. Where the modes of a component are less than ``WEAK_MODES``
+    of its coupled loadings, these get unit length instead, and the column of the first mode is
+    shorter: no component, dead or alive, is divided by next to nothing.
 
     Parameters
     ----------
@@ -335,28 +338,94 @@ def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, A
     unit: list[Array] = []
     modes, beside = parted(factors)
     for U in modes:
-        wide = _float64(U)
-        norm = xp.sqrt(xp.sum(wide * wide, axis=0))
-        largest = xp.argmax(xp.abs(wide), axis=0)
-        peak = xp.sum(
-            xp.where(xp.arange(len(U), device=device(U))[:, None] == largest[None, :], wide, 0.0),
-            axis=0,
-        )
-        signed = xp.where(peak < 0, -norm, norm)
-        gain = gain * signed
-        # A column of zeros has no direction: it stays zero and its gain becomes zero.
-        unit.append(wide / xp.where(norm > 0, signed, xp.ones_like(signed)))
+        directions, lengths = _unit_columns(_float64(U))
+        gain = gain * lengths
+        unit.append(directions)
+    own: Array | None = None
+    if beside is not None:
+        own, lengths = _unit_columns(_float64(beside))
+        weak = xp.abs(gain) < WEAK_MODES * xp.abs(lengths)
+        unit[0] = unit[0] * xp.where(weak, gain / _or_one(lengths), xp.ones_like(gain))
+        gain = xp.where(weak, lengths, gain)
+        own = own * (lengths / _or_one(gain))
     size = xp.asarray(weights, dtype=xp.float64, device=device(gain))
     order = xp.argsort(-xp.abs(size * gain), stable=True)
     dtype = factors[0].dtype
     columns = [xp.astype(xp.take(U, order, axis=1), dtype) for U in unit]
     if is_numpy_namespace(xp):
         columns = [np.ascontiguousarray(U) for U in columns]
-    gain = xp.take(gain, order)
+    if own is not None:
+        columns.append(xp.astype(xp.take(own, order, axis=1), dtype)[None])
+    return columns, xp.take(gain, order), order
+
+
+def balanced(factors: Factors, sizes: Array) -> tuple[list[Array], Array]:
+    """Move the lengths of columns between features and factors to where the ridge is smallest.
+
+    The reconstruction stays the same: features are multiplied by ``gain``, the modes together and
+    the coupled loadings are divided by it. The gain t of a component with features of length w,
+    modes of lengths with product m and coupled loadings of length d minimises
+    ``(wt)² + K(m/t)^(2/K) + (d/t)²``, the ridge of E8 where all modes have the same length.
+
+    Parameters
+    ----------
+    factors : K arrays (I_k, r)
+    sizes : (r,) array
+        Norms of the columns of W.
+
+    Returns
+    -------
+    factors : list of arrays
+    gain : (r,) array
+        1 for components that are zero.
+    """
+    modes, beside = parted(factors)
+    norms = np.stack([np.linalg.norm(U.astype(np.float64), axis=0) for U in modes])
+    own = np.zeros(norms.shape[1])
     if beside is not None:
-        own = _float64(xp.take(beside, order, axis=1))
-        columns.append(xp.astype(own / xp.where(gain == 0, xp.ones_like(gain), gain), dtype)[None])
-    return columns, gain, order
+        own = np.linalg.norm(beside.astype(np.float64), axis=0)
+    K = len(modes)
+    alive = (np.asarray(sizes) > 0) & (norms > 0).all(axis=0)
+    w, d = np.where(alive, sizes, 1.0), np.where(alive, own, 0.0)
+    logs = np.log(np.where(alive, norms, 1.0))
+    # In x = log t this is convex; Newton starts from the larger of the solutions for d or m = 0.
+    m = logs.sum(axis=0)
+    x = (m / K - np.log(w)) / (1 + 1 / K)
+    x = np.maximum(x, 0.5 * np.log(np.maximum(d, np.finfo(float).tiny) / w))
+    for _ in range(6):
+        up, modal, coupled = (w * np.exp(x)) ** 2, np.exp(2 * (m - x) / K), (d * np.exp(-x)) ** 2
+        x = x - 0.5 * (up - modal - coupled) / (up + modal / K + coupled)
+    gain = np.where(alive, np.exp(x), 1.0)
+    # Every mode gets the length (m/t)^(1/K).
+    scale = np.where(alive, np.exp((m - x) / K - logs), 1.0)
+    out = [(U * s).astype(U.dtype) for U, s in zip(modes, scale, strict=True)]
+    if beside is not None:
+        out.append((factors[-1] / gain).astype(beside.dtype))
+    return out, gain
+
+
+#: Size of a component's modes against its coupled loadings below which the loadings set its scale.
+WEAK_MODES = 1e-3
+
+
+def _or_one(x: Array) -> Array:
+    """``x`` with ones in the place of zeros, to divide by."""
+    xp = array_namespace(x)
+    return xp.where(x == 0, xp.ones_like(x), x)
+
+
+def _unit_columns(U: Array) -> tuple[Array, Array]:
+    """Columns of unit length, and their lengths with the sign of the entry of largest size.
+
+    A column of zeros has no direction: it stays zero, and so is its length.
+    """
+    xp = array_namespace(U)
+    norm = xp.sqrt(xp.sum(U * U, axis=0))
+    largest = xp.argmax(xp.abs(U), axis=0)
+    rows = xp.arange(U.shape[0], device=device(U))
+    peak = xp.sum(xp.where(rows[:, None] == largest[None, :], U, 0.0), axis=0)
+    signed = xp.where(peak < 0, -norm, norm)
+    return U / _or_one(signed), signed
 
 
 def factor_match_score(a: Factors, b: Factors) -> float:

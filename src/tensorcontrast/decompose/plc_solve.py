@@ -132,7 +132,7 @@ def descending(
     first = views() if callable(views) else views
     n, seed = first.n_samples, int(rng.integers(2**31))
     base = contrast(model, n, known, seed, streaming=False)
-    runs = replace(Runs.of(model), batch_size=None)
+    runs = replace(Runs.of(model), batch_size=None, balance=True)
     fit = plain = runs.best(first.alone(), als.no_contrast, rng)
     if plain.goes_on:
         try:

@@ -54,6 +54,8 @@ class Fit:
     stopped: bool = False
     #: Where samples have origins of their own, which those that start from this fit go by.
     origins: Origins | None = None
+    #: Whether it is one more batch of a stream, which may be silent itself.
+    streaming: bool = False
     #: Whether labels of many samples had a part in its graph.
     taught: bool = False
     #: What a checkpoint has of this run.
@@ -109,6 +111,8 @@ class Runs:
     compress: Any
     callback: Callback | None
     verbose: bool
+    #: Whether sweeps also balance the lengths of columns (:func:`.als.balanced`).
+    balance: bool = False
 
     @classmethod
     def of(cls, model: Any) -> Runs:
@@ -253,6 +257,7 @@ class Runs:
             tol=self.tol,
             patience=self.patience,
             size=0.5 * first.norm_squared,
+            falls=contrast is als.no_contrast and self.batch_size is None and not callable(views),
             callback=self.callback,
             verbose=self.verbose,
         )
@@ -277,6 +282,7 @@ class Runs:
                 step_size=self.step_size,
                 rng=rng,
                 memory=memory,
+                balance=self.balance,
                 keep=keep,
             )
         if self.batch_size is not None or callable(views):
