@@ -211,9 +211,13 @@ def test_balancing_keeps_the_model_and_lowers_the_ridge(beside, dead):
         assert best < other
 
 
-def test_balancing_before_the_first_sweep_changes_nothing():
-    factors, _ = coupled()
-    assert als.balanced(factors, als.Memory()) is factors
+def test_features_follow_the_factors_that_are_balanced():
+    factors, W = coupled()
+    factors[0] *= 9.0
+    memory = als.Memory(W=W, sizes=np.linalg.norm(W, axis=0))
+    new = als.balanced(factors, als.Statistics(W.T, W.T @ W), memory)
+    np.testing.assert_allclose(kernels.cp_to_flat(memory.W, new), kernels.cp_to_flat(W, factors))
+    np.testing.assert_allclose(memory.sizes, np.linalg.norm(memory.W, axis=0))
 
 
 # ---------------------------------------------------------------------------- guards
@@ -291,3 +295,52 @@ def test_zero_features_are_an_error_on_dask():
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
     with pytest.raises(NumericalError, match="all features are zero"):
         CPD(rank=2, alpha=1e9, random_state=0).fit(array.from_array(X, chunks=(10, -1, -1)))
+
+
+# ---------------------------------------------------------------------------- fine sampling
+
+
+def smooth(dims, n=12):
+    """The same smooth components, sampled as finely as the dims say."""
+    rng = np.random.default_rng(1)
+    factors = [rng.normal(size=(dims[0], 3))]
+    for d in dims[1:]:
+        at = np.linspace(0, 1, d)[:, None]
+        factors.append(np.sin(2 * np.pi * (at * np.arange(1, 4) + rng.uniform(size=3))))
+    X = rng.normal(size=(n, 3)) @ kernels.khatri_rao(factors).T
+    return X.reshape(n, *dims).astype("float32")
+
+
+@pytest.mark.parametrize("dims", [(2, 20, 20), (2, 60, 50), (2, 260, 200)])
+@pytest.mark.parametrize("seed", range(3))
+def test_finer_sampling_does_not_drive_features_to_zero(dims, seed):
+    X = smooth(dims)
+    model = CPD(rank=4, max_iter=30, tol=0, random_state=seed).fit(X)
+    assert model.reconstruction_error_ < 0.2  # a third component that is missed is 0.13
+    assert model.weights_[1] > 0.3
+
+
+def test_a_stream_of_long_windows_has_features():
+    X = smooth((2, 260, 200))
+    model = CPD(rank=4, random_state=1).partial_fit(X)
+    assert model.reconstruction_error_ < 0.2
+
+
+def test_very_long_windows_have_features():
+    """12 × 2 × 200,000 in the report; the tensors of these windows are as large for the ridge."""
+    X = sines(12, 2, 20_000).astype("float32")
+    plc = PLC(rank=4, max_iter=8, tol=0, n_epochs=2)
+    model = ContrastiveFeatures(fs=250.0, decompose=plc, random_state=0).fit(X)
+    assert_sound(model.transform(X), model.decompose_)
+    assert model.decompose_.reconstruction_error_ < 0.99
+
+
+def test_the_start_is_left_alone_where_it_meets_the_data():
+    rng = np.random.default_rng(0)
+    views = als.Views.of(rng.normal(size=(50, 20)) / np.sqrt(20), None)
+    factors = [U / np.linalg.norm(U, axis=0) for U in (rng.normal(size=(4, 2)), np.eye(5, 2))]
+    assert als.turned(views, factors, 1e-3) is factors
+    moved = als.turned(views, factors, 10.0)
+    assert all(np.allclose(np.linalg.norm(U, axis=0), 1) for U in moved)
+    gains = [np.linalg.norm(views.X @ kernels.khatri_rao(U)) for U in (factors, moved)]
+    assert gains[1] > gains[0]

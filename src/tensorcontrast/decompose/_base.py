@@ -271,7 +271,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             past = stream.past_sums(self, factors)
             memory.centers = self.centers_
         else:
-            factors = Runs.of(self).start(views.dtype, rng)
+            factors = Runs.of(self).start(views, rng)
         batch = stream.Batch(
             views, factors, contrast, memory, past, self.alpha, self.forgetting, rng
         )

@@ -37,10 +37,6 @@ class Memory:
     coarse_labels: NDArray[np.intp] | None = None
     coarse_centers: Array | None = None
 
-    def column_norms(self) -> Array | None:
-        """Norms of the columns of W, wherever it is; None before the first sweep."""
-        return self.sizes if self.W is None else np.linalg.norm(self.W, axis=0)
-
 
 @dataclass(frozen=True)
 class Features:
@@ -343,12 +339,36 @@ _MEANS = {
 }
 
 
-def balanced(factors: list[Array], memory: Memory) -> list[Array]:
-    """Balance the factors with the features of the last sweep, which follow in ``memory``."""
-    sizes = memory.column_norms()
-    if sizes is None:
+#: Squared norm of the data that a column of the start meets, in units of the ridge, below which the
+#: start is turned towards the data.
+LEAST_MET = 10.0
+
+
+def turned(views: Views, factors: list[Array], alpha: float) -> list[Array]:
+    """Factors to start from, turned towards the data where the ridge would outweigh it.
+
+    A column drawn at random meets the share 1/i of the squared norm of samples with i entries: the
+    finer signals are sampled, the less. Where that is less than ``LEAST_MET`` times the ridge, the
+    first sweeps would shrink all factors to zero and never come back, although no ridge of this
+    size outweighs what factors find. One sweep with a hundredth of what is met as its ridge brings
+    them into the span of the data; the run then starts from their columns of unit length.
+    """
+    met = views.norm_x / kernels.entries(factors)
+    if met >= LEAST_MET * alpha or not met > 0:
         return factors
-    factors, gain = kernels.balanced(factors, sizes)
+    _, sums = views.alone().solve(factors, no_contrast, 0.01 * met, Memory())
+    found, _ = kernels.update_factors(sums.Q, sums.WtW, factors, 0.01 * met)
+    lengths = [np.linalg.norm(U, axis=-2, keepdims=True) for U in found]
+    return [
+        np.where(length > 0, U / np.where(length > 0, length, 1), old)
+        for U, length, old in zip(found, lengths, factors, strict=True)
+    ]
+
+
+def balanced(factors: list[Array], sums: Statistics, memory: Memory) -> list[Array]:
+    """Balance the factors with the features of the last sweep, which follow in ``memory``."""
+    squares = np.maximum(np.diagonal(sums.WtW).astype(np.float64), 0.0)
+    factors, gain = kernels.balanced(factors, np.sqrt(squares))
     for name in ("W", "V", "sizes"):
         value = getattr(memory, name)
         if value is not None:
@@ -391,7 +411,9 @@ def run(
             current = views() if callable(views) else views
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
-                sizes = memory.column_norms()
+                sizes = memory.sizes
+                if memory.W is not None:
+                    sizes = np.linalg.norm(memory.W, axis=0)
                 if sizes is None:
                     sizes = np.ones(factors[0].shape[1])
                 factors = kernels.normal_form(factors, sizes)[0]
@@ -401,9 +423,11 @@ def run(
             if callable(views):
                 memory.W = memory.V = None  # W of another view is no start for this one
             if batch_size is None:
-                factors, _, _, terms = sweep(current, factors, active, alpha=alpha, memory=memory)
+                factors, _, sums, terms = sweep(
+                    current, factors, active, alpha=alpha, memory=memory
+                )
                 if balance:
-                    factors = balanced(factors, memory)
+                    factors = balanced(factors, sums, memory)
             else:
                 factors, terms = epoch(
                     current,

@@ -82,7 +82,14 @@ class ATD(CPEstimator):
     rank : int, default=32
         Number of components and so of features.
     alpha : float, default=1e-3
-        Ridge on features and factors, against data whose mean squared norm is 1.
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
+        ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
+        of its entries, so that finer sampling does not change what α means. The reconstruction is
+        a sum over windows: against 1,000 of them the same α weighs a tenth of what it does against
+        100. Where a random start would meet less of the data than 10 α, which very long windows
+        do, one sweep with a smaller ridge comes first; where α outweighs the data after all,
+        features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
+        the data.
     beta : float, default=1e-3
         Weight of the contrast, against data whose mean squared norm is 1. Its authors' weight of
         2 is against raw data: see :meth:`paper`. Large weights turn the views against each other:

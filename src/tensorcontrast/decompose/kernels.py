@@ -39,6 +39,7 @@ __all__ = [
     "balanced",
     "cp_norm_squared",
     "cp_to_flat",
+    "entries",
     "factor_match_score",
     "factor_products",
     "fitted_product",
@@ -97,6 +98,13 @@ def parted(factors: Factors) -> tuple[Factors, Array | None]:
     if factors[-1].ndim == 3:
         return factors[:-1], factors[-1][0]
     return factors, None
+
+
+def entries(factors: Factors) -> int:
+    """Return the entries i of a sample, the rows of H."""
+    modes, beside = parted(factors)
+    size = math.prod(int(U.shape[0]) for U in modes)
+    return size if beside is None else size + int(beside.shape[0])
 
 
 def khatri_rao(factors: Factors) -> Array:

@@ -57,7 +57,14 @@ class PLC(CPEstimator):
         to epoch: with many small clusters, c = min(100, n // 10), and with c/2, c/4 and c/8 where
         two starts of the clustering agree on them.
     alpha : float, default=1e-3
-        Ridge on features and factors, against data whose mean squared norm is 1.
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
+        ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
+        of its entries, so that finer sampling does not change what α means. The reconstruction is
+        a sum over windows: against 1,000 of them the same α weighs a tenth of what it does against
+        100. Where a random start would meet less of the data than 10 α, which very long windows
+        do, one sweep with a smaller ridge comes first; where α outweighs the data after all,
+        features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
+        the data.
     beta : float, "auto" or None, default=None
         Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", or 0.2 where ``fit`` is
         given labels for a tenth of the samples and the reconstruction error stays within

@@ -168,8 +168,10 @@ def _by_model(source: Source, ready: Preparation, held: Array, rank: int) -> Arr
         wanted = start.core_shapes(ready.bases, bound)
     factors = start.factors("random", wanted, X.dtype, np.random.default_rng(0))
     memory = als.Memory()
-    for _ in range(MODEL_ROUNDS):
+    for round_ in range(MODEL_ROUNDS):
         views = missing.pair(X, gaps, float(kernels.row_norms_squared(X).sum()))
+        if round_ == 0:
+            factors = als.turned(views, factors, 1e-3)
         for _ in range(SWEEPS):
             factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)
         memory.W = None

@@ -133,12 +133,13 @@ class Runs:
             return start.shapes(self.dims, self.rank, self.beside)
         return start.core_shapes(self.bases, self.rank)
 
-    def start(self, dtype: np.dtype[Any], rng: np.random.Generator) -> list[Array]:
+    def start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
         """Factors to start from, in the core where there is one."""
         if isinstance(self.init, str):
-            return start.factors(self.init, self._shapes, dtype, rng)
+            drawn = start.factors(self.init, self._shapes, views.dtype, rng)
+            return als.turned(views, drawn, self.alpha)
         whole = start.shapes(self.dims, self.rank, self.beside)
-        given = start.factors(self.init, whole, dtype, rng)
+        given = start.factors(self.init, whole, views.dtype, rng)
         return compress.compress_factors(given, self.bases)
 
     def best(self, views: AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
@@ -150,7 +151,7 @@ class Runs:
         best: Fit | None = None
         for _ in range(self.n_init if isinstance(self.init, str) else 1):
             try:
-                fit = self._staged(views, brief, self.start(first.dtype, rng), contrast, rng)
+                fit = self._staged(views, brief, self.start(first, rng), contrast, rng)
             except KeyboardInterrupt:
                 if best is None:
                     raise
