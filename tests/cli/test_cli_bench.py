@@ -124,7 +124,12 @@ def test_wrong_changes_are_wrong_use(cli, config, tmp_path, args):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-def test_an_interrupted_run_keeps_its_cells(config, tmp_path, cli):
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    ids=["INT", "TERM"],
+)
+def test_an_interrupted_run_keeps_its_cells(number, code, word, config, tmp_path, cli):
     folder = tmp_path / "run"
     slow = (
         "import sys, time\n"
@@ -151,12 +156,12 @@ def test_an_interrupted_run_keeps_its_cells(config, tmp_path, cli):
             time.sleep(0.5)  # into the next fit: lines that are being written are taken back
             break
         time.sleep(0.02)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     out, err = running.communicate(timeout=60)
-    assert running.returncode == 130, err
+    assert running.returncode == code, err
     assert "Traceback" not in err
-    assert re.search(r"interrupted: \d of 8 cells are kept", err)
-    assert json.loads(out)["error"]["code"] == 130
+    assert re.search(rf"{word}: \d of 8 cells are kept", err)
+    assert json.loads(out)["error"]["code"] == code
     kept = len(Run.load(folder).ok)
     assert 0 < kept < 8
     done = cli("bench", config, "-o", folder, "-j", 1, "--no-report", "--json")

@@ -287,6 +287,19 @@ def uninterrupted(tmp_path_factory):
     return run(BenchConfig.of(SLOW), tmp_path_factory.mktemp("runs") / "whole", n_jobs=1)
 
 
+def wait_for_the_end_of_group(group):
+    """Workers end with the process that started them."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("workers have outlived the process that started them")
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_killed_run_goes_on(tmp_path, uninterrupted, n_jobs):
     script = tmp_path / "go.py"
@@ -301,8 +314,9 @@ def test_a_killed_run_goes_on(tmp_path, uninterrupted, n_jobs):
     deadline = time.monotonic() + 120
     while not (cells.exists() and cells.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
+    wait_for_the_end_of_group(process.pid)
     half = Run.load(folder)
     assert 0 < len(half.ok) < 24 and not half.failed
     before = cells.read_bytes()

@@ -6,10 +6,14 @@ failed; a folder of another configuration, or of other data, is refused.
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import joblib
@@ -323,12 +327,35 @@ def _work_off(jobs: list[_Job], workers: int, threads: int) -> Iterator[tuple[st
             workers, return_as="generator_unordered", batch_size=1, pre_dispatch=workers
         )
         try:
-            yield from pool(joblib.delayed(_work)(job) for job in jobs)
+            yield from pool(joblib.delayed(_work_for)(os.getpid(), job) for job in jobs)
         except joblib.externals.loky.process_executor.TerminatedWorkerError as error:
             raise TensorContrastError(
                 "a worker process was killed, most likely for want of memory; finished cells are "
                 "kept, run again with n_jobs=1"
             ) from error
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """End this worker as soon as ``parent`` is gone.
+
+    A parent that was killed (``kill -9``, out of memory) ends no workers: they would finish their
+    fits, then wait for more with their data in memory. Files are whole whenever a worker ends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    if os.name == "posix" and os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _work_for(parent: int, job: _Job) -> tuple[str, bool]:
+    """Do one job in a worker process of ``parent``."""
+    _end_with(parent)
+    return _work(job)
 
 
 _last: list[tuple[str, Recordings]] = []
