@@ -357,7 +357,12 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return _unit_length.scaled(W, mean, deviation)
 
     def transform(self, X: Any) -> Array:
-        """Features (n, rank) of signals with the channels and length that were fitted."""
+        """Features (n, rank) of signals with the channels and length that were fitted.
+
+        Tensors of a window are the same to the bit whatever it is transformed with. Its features
+        agree to 1e-5 of the length of the row in float32, and to 1e-13 in float64: alone, in a
+        batch or in a chunk of a Dask array.
+        """
         check_is_fitted(self, "decompose_")
         signals, fs, channels = self._signals(X)
         if _is_recordings(X) and fs != self.fs_:
