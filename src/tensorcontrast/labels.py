@@ -18,6 +18,7 @@ numbers and fractions.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
@@ -122,12 +123,7 @@ minus_one=False)
     classes = sorted(set(known))
     place = {v: k for k, v in enumerate(classes)}
     table = np.array([-1 if v is None else place[v] for v in read], dtype=np.intp)
-    try:
-        out = np.array(classes) if classes else np.empty(0, dtype=np.int64)
-    except OverflowError:
-        out = np.empty(0, dtype=object)
-    if out.dtype.kind not in "biuU":
-        raise InvalidInputError(f"{name} holds {classes[-1]}, which is too large for a class")
+    out = np.array(classes) if classes else np.empty(0, dtype=np.int64)
     codes = table[inverse] if len(table) else np.empty(0, dtype=np.intp)
     return Labels(codes, out, minus_one)
 
@@ -242,7 +238,14 @@ def _read(value: Any, at: int, name: str, declared: Collection[str]) -> bool | i
                 f"{name}[{at}] is {value}, which is not a class; labels are integers or text, and "
                 f"{UNKNOWN} for unknown"
             )
-        return None if value == -1 else int(value)  # type: ignore[call-overload]
+        number = int(value)  # type: ignore[call-overload]
+        if not -(2**63) <= number < 2**63:
+            shown = number if abs(number) < 10**20 else f"about 1e{math.log10(abs(number)):.0f}"
+            raise InvalidInputError(
+                f"{name}[{at}] is {shown}, which does not fit an integer of 64 bits; number "
+                "classes from 0, or give ids as text"
+            )
+        return None if number == -1 else number
     if isinstance(value, bytes):
         try:
             value = value.decode()

@@ -228,7 +228,7 @@ def test_pipes_are_not_waited_for(tmp_path, name):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"y": np.array([0, 1, 2, 1e300])}, r"y\[3\] is 1000000"),
+        ({"y": np.array([0, 1, 2, 1e300])}, r"y\[3\] is about 1e300, "),
         ({"y": np.array([0, 1, 2, 2**63], dtype=np.uint64)}, r"y\[3\] is 9223372036854775808"),
         ({"y": [0, 1, 2, 10**15]}, "Give ids as text"),
         ({"groups": np.array([0, 1, 2, 1e300])}, "groups"),
