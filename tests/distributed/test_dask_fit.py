@@ -17,7 +17,12 @@ from sklearn.cluster import KMeans
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.decompose import clusters, origins, tied
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError, MissingDependencyError
+from tensorcontrast.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingDependencyError,
+    TensorContrastError,
+)
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -530,3 +535,17 @@ def test_sketches_of_blocks_are_those_of_the_whole(
     for a, b in zip(serial.factors_, blocks.factors_, strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
     assert np.array_equal(serial.labels_, np.asarray(blocks.labels_))
+
+
+def test_workers_without_memory_end_the_fit_with_the_way_out() -> None:
+    from tensorcontrast.distributed.blocks import cluster_errors
+
+    def full(block: Any) -> Any:
+        raise MemoryError
+
+    X = da.zeros((60, 4, 5), chunks=(20, 4, 5)).map_blocks(full, meta=np.zeros((0, 4, 5)))
+    with pytest.raises(TensorContrastError, match=r"out of memory: make the blocks .* smaller"):
+        CPD(rank=2).fit(X)
+    killed = type("KilledWorker", (Exception,), {})
+    with pytest.raises(TensorContrastError, match="died again and again"), cluster_errors():
+        raise killed("task")

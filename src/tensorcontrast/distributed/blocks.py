@@ -141,6 +141,11 @@ def cluster_errors() -> Iterator[None]:
                 f"workers died again and again ({error}), most likely for want of memory: make "
                 "the blocks of X smaller (rechunk) or give each worker more memory"
             ) from error
+        if isinstance(error, MemoryError):
+            raise TensorContrastError(
+                "a worker ran out of memory: make the blocks of X smaller (rechunk) or give each "
+                "worker more memory"
+            ) from error
         if kind in _LOST:
             raise TensorContrastError(
                 f"the Dask scheduler was lost ({kind}): with checkpoint=PATH, fit(resume=PATH) "
