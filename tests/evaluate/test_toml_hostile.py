@@ -10,7 +10,7 @@ from tensorcontrast.errors import FileError
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.toml_config import MAX_BYTES, load_toml
 
-MANY = 100_000
+MANY = 20_000
 CASES = {
     "arrays in arrays": "rank = " + "[" * MANY + "]" * MANY,
     "tables in tables": "params = " + "{a=" * 5000 + "1" + "}" * 5000,
@@ -29,11 +29,11 @@ CASES = {
     "infinite rate": "[data]\nfs = inf",
     "date": "rank = 1979-05-27",
     "time": "[data]\nfs = 07:32:00",
-    "keys": "\n".join(f"k{i} = 1" for i in range(5_000)),
-    "tables": "[[a]]\n" * 20_000,
+    "keys": "\n".join(f"k{i} = 1" for i in range(2_000)),
+    "tables": "[[a]]\n" * 5_000,
     "array": "rank = [" + "1," * MANY + "]",
-    "array in lines": "rank = [\n" + "1,\n" * 80_000 + "]",
-    "array of what is wrong": "[data]\nchannels = [" + "1," * 20_000 + "]",
+    "array in lines": "rank = [\n" + "1,\n" * MANY + "]",
+    "array of what is wrong": "[data]\nchannels = [" + "1," * 5_000 + "]",
     "long text": 'method = "' + "x" * 200_000 + '"',
     "long key": "x" * 200_000 + " = 1",
     "too long": "#" * (MAX_BYTES + 1),
@@ -55,7 +55,7 @@ def test_hostile_toml(tmp_path, model, text):
     begin = time.process_time()
     with pytest.raises(FileError, match=r"config\.toml") as info:
         load_toml(path, model)
-    assert time.process_time() - begin < 5.0
+    assert time.process_time() - begin < 1.0
     message = str(info.value)
     assert len(message) < 20 * 700
     assert all(c.isprintable() or c == "\n" for c in message)
