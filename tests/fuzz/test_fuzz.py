@@ -39,6 +39,9 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
     assert code == 0, printed
     assert numbers["findings"] == []
     assert numbers["total"] >= FILES
+    if NEURAL:
+        page = Path(__file__).parents[2] / "docs" / "reliability.md"
+        assert f"{numbers['total']:,} mutated files in every run" in page.read_text("utf-8")
     assert set(numbers["formats"]) == FORMATS | NEURAL
     for name in NEURAL:
         row = numbers["formats"].pop(name)

@@ -24,6 +24,11 @@ _spec.loader.exec_module(_mutate)
 damage = _mutate.damage
 
 
+def test_the_page_on_reliability_states_these_numbers():
+    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text("utf-8")
+    assert f"{CHECKPOINTS:,} damaged checkpoints, {RUNS:,} damaged files of runs" in page
+
+
 def test_damaged_checkpoints(tmp_path):
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
     path = tmp_path / "fit.tcc"
