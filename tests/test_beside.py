@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    ConvolutionFeatures,
+    SpectrogramTensor,
+    load_model,
+)
 from tensorcontrast import _beside as beside
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
@@ -38,7 +46,7 @@ def test_shapes_are_further_slices_of_the_same_spread(rec, model):
     assert model.shapes_ is not None
     np.testing.assert_array_equal(tensors[:, :c], plain)
     own = tensors[:, c:].reshape(len(tensors), -1)
-    shapes = beside.restored(model.shapes_, model.tensorize_, *rec.X.shape[1:]).shapes
+    shapes = beside.restored(model.shapes_, model.tensorize_, *rec.X.shape[1:]).convolution
     values = shapes.transform(rec.X)
     np.testing.assert_allclose(own[:, : values.shape[1]], values * model.shapes_["gain"], rtol=1e-5)
     assert not own[:, values.shape[1] :].any()
@@ -94,9 +102,11 @@ def test_a_file_has_the_shapes(rec, model, tmp_path):
         ("gain", 1),
         ("n_slices", 99),
         ("n_slices", 1.0),
-        ("basis", np.zeros((3, 2), np.float32)),
-        ("biases", None),
-        ("mean", np.zeros(5, np.float32)),
+        ("convolution", None),
+        (
+            "convolution",
+            ConvolutionFeatures().fit(np.random.default_rng(0).normal(size=(9, 2, 40))),
+        ),
     ],
 )
 def test_a_file_with_other_shapes_is_refused(rec, tmp_path, name, value):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast import CPD, ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor
 
 WAVE = np.sin(np.arange(32) * 1.1 + 0.3) + np.sin(np.arange(32) ** 2 * 0.05)
 
@@ -58,9 +58,14 @@ class SpectrogramsOfMatrices(OfMatrices, SpectrogramTensor):
     """SpectrogramTensor with the adapter."""
 
 
+class ConvolutionsOfMatrices(OfMatrices, ConvolutionFeatures):
+    """ConvolutionFeatures with the adapter."""
+
+
 ESTIMATORS = [
     FeaturesOfMatrices(decompose=CPD(2, max_iter=20, tol=1e-3)),
     SpectrogramsOfMatrices(),
+    ConvolutionsOfMatrices(n_components=4, n_biases=1),
 ]
 
 

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor, _shapes, load_model
+from tensorcontrast import (
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    ConvolutionFeatures,
+    SpectrogramTensor,
+    load_model,
+)
 from tensorcontrast._signals import typical_spread
 from tensorcontrast.augment import Jitter
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.tensorize.convolution import _Convolutions
 
 FS = 50.0
 
@@ -63,11 +71,11 @@ def test_rows_above_the_level_do_not_depend_on_it(offset):
 @pytest.mark.parametrize("offset", [1e3, 1e6])
 def test_convolution_features_on_a_level_are_those_of_float64(offset):
     """A level shows at the ends of a window alone, where zeros follow it."""
-    shapes = _shapes.learn(X)
-    inside = slice(4 * int(shapes.dilations.max()), -4 * int(shapes.dilations.max()))
+    fitted = ConvolutionFeatures().fit(X)
+    inside = slice(4 * int(fitted.dilations_.max()), -4 * int(fitted.dilations_.max()))
 
     def outputs(signals):
-        convolve = _shapes._Convolutions(shapes.dilations, shapes.channels, X.shape[2], 1.0)
+        convolve = _Convolutions(fitted.dilations_, fitted.channel_weights_, X.shape[2], 1.0)
         return [values.copy()[inside] for values in convolve(signals[: convolve.step])]
 
     for found, wanted in zip(outputs(X + offset), outputs(X), strict=True):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.model_io import load_model
     from tensorcontrast.recordings import Recordings
-    from tensorcontrast.spectrogram import SpectrogramTensor
+    from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
 __version__ = "0.1.0.dev0"
 
@@ -22,6 +22,7 @@ __all__ = [
     "CPD",
     "PLC",
     "ContrastiveFeatures",
+    "ConvolutionFeatures",
     "Recordings",
     "SpectrogramTensor",
     "TensorContrastError",
@@ -37,6 +38,7 @@ _LAZY = {
     "CPD": "decompose",
     "PLC": "decompose",
     "ContrastiveFeatures": "features",
+    "ConvolutionFeatures": "tensorize",
     "Recordings": "recordings",
     "SpectrogramTensor": "spectrogram",
     "TensorContrastError": "errors",

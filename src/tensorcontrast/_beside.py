@@ -7,14 +7,17 @@ Shapes are further slices of the first mode, with loadings of their own in the d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorcontrast import _shapes
-from tensorcontrast._shapes import Shapes
+from tensorcontrast import checks
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+
+N_COMPONENTS = 256
+"""Random-convolution features, at most."""
 
 WEIGHT = 1.4
 """Standard deviation of all shapes together against that of the whole spectrogram."""
@@ -28,7 +31,7 @@ class WithShapes:
     """A fitted spectrogram transformer, and shapes that are put beside its tensors."""
 
     tensorize: Any
-    shapes: Shapes
+    convolution: ConvolutionFeatures
     gain: float
     n_slices: int
 
@@ -43,18 +46,14 @@ class WithShapes:
         n, c, *rest = tensors.shape
         out = np.zeros((n, c + self.n_slices, *rest), tensors.dtype)
         out[:, :c] = tensors
-        jobs = getattr(self.tensorize, "n_jobs", None)
-        unit = getattr(self.tensorize, "unit_", 1.0)
-        values = self.shapes.transform(np.asarray(X), n_jobs=jobs, unit=unit)
-        values *= np.float32(self.gain)
+        values = checks.plain_output(self.convolution, X) * np.float32(self.gain)
         # The slices are next to each other in memory; what the values do not fill stays 0.
         out.reshape(n, -1)[:, tensors[0].size :][:, : values.shape[1]] = values
         return out
 
     def state(self) -> dict[str, Any]:
         """Return what was learned as plain numbers and arrays."""
-        arrays = {field.name: getattr(self.shapes, field.name) for field in fields(Shapes)}
-        return {**arrays, "gain": self.gain, "n_slices": self.n_slices}
+        return {"convolution": self.convolution, "gain": self.gain, "n_slices": self.n_slices}
 
 
 def learn(signals: np.ndarray, tensorize: Any, weight: float = WEIGHT) -> WithShapes:
@@ -62,33 +61,37 @@ def learn(signals: np.ndarray, tensorize: Any, weight: float = WEIGHT) -> WithSh
     tensors = np.asarray(tensorize.transform(signals))
     n_slices, size = _slices(tensors.shape[2:])
     jobs, unit = getattr(tensorize, "n_jobs", None), getattr(tensorize, "unit_", 1.0)
-    shapes = _shapes.learn(signals, min(_shapes.N_VALUES, size), n_jobs=jobs, unit=unit)
-    values = shapes.transform(signals, n_jobs=jobs, unit=unit)
+    convolution = ConvolutionFeatures(min(N_COMPONENTS, size), n_jobs=jobs)
+    convolution._learn(signals, unit)
+    values = checks.plain_output(convolution, signals)
     spreads = [
         math.sqrt(float(A.reshape(len(A), -1).var(axis=0, dtype=np.float64).sum()))
         for A in (tensors, values)
     ]
     gain = weight * spreads[0] / spreads[1] if spreads[1] > 0 else 0.0
-    return WithShapes(tensorize, shapes, gain, n_slices)
+    return WithShapes(tensorize, convolution, gain, n_slices)
 
 
 def _slices(rest: tuple[int, ...]) -> tuple[int, int]:
     """Slices of shape ``rest`` that hold about as many values as there are, and their size."""
     one = math.prod(rest)
-    count = max(1, round(_shapes.N_VALUES / one))
+    count = max(1, round(N_COMPONENTS / one))
     return count, count * one
 
 
 def restored(state: Any, tensorize: Any, n_channels: int, n_times: int) -> WithShapes:
     """Make again what ``state`` came of, and check it, as it may come from a damaged file."""
-    names = [field.name for field in fields(Shapes)]
-    if not isinstance(state, dict) or set(state) != {*names, "gain", "n_slices"}:
+    if not isinstance(state, dict) or set(state) != {"convolution", "gain", "n_slices"}:
         raise InvalidInputError("what stands beside the spectrogram is no set of shapes; fit again")
-    arrays = [state[name] for name in names]
-    if not all(isinstance(array, np.ndarray) for array in arrays):
+    convolution = state["convolution"]
+    if not isinstance(convolution, ConvolutionFeatures):
         raise InvalidInputError("the shapes beside the spectrogram hold no arrays; fit again")
-    shapes = Shapes(*arrays)
-    shapes.check(n_channels, n_times)
+    sizes = convolution.n_channels_in_, convolution.n_times_in_
+    if sizes != (n_channels, n_times):
+        raise InvalidInputError(
+            f"shapes of windows of {sizes[0]} channels and {sizes[1]} samples do not fit windows "
+            f"of {n_channels} and {n_times}; fit again"
+        )
     gain, count = state["gain"], state["n_slices"]
     wanted, size = _slices(tuple(tensorize.output_shape_)[1:])
     if (
@@ -96,13 +99,13 @@ def restored(state: Any, tensorize: Any, n_channels: int, n_times: int) -> WithS
         or not math.isfinite(gain)
         or type(count) is not int
         or count != wanted
-        or shapes.basis.shape[1] > size
+        or len(convolution.components_) > size
     ):
         raise InvalidInputError(
             f"shapes of gain {gain} in {count} slices do not fit beside spectrograms of shape "
             f"{tensorize.output_shape_}; fit again"
         )
-    return WithShapes(tensorize, shapes, gain, count)
+    return WithShapes(tensorize, convolution, gain, count)
 
 
 def asked(wanted: bool | str, tensorize: Any, decompose: Any, n_samples: int) -> bool:

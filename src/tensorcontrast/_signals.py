@@ -73,13 +73,18 @@ def check_shape(shape: tuple[int, ...], dtype: Any, *, table: bool = False) -> N
         )
 
 
-def warn_if_transposed(shape: tuple[int, ...]) -> None:
-    """Warn of more channels than samples per window: mostly windows whose axes are swapped."""
+def warn_if_transposed(
+    shape: tuple[int, ...], way: str = "pass the names of the channels as channels="
+) -> None:
+    """Warn of more channels than samples per window: mostly windows whose axes are swapped.
+
+    ``way`` says how to tell the caller that the axes are right.
+    """
     if shape[1] > max(shape[2], MIN_SAMPLES_OF_A_WINDOW):
         checks.warn(
             f"X has shape {tuple(shape)}: {shape[1]} channels of {shape[2]} samples per window. "
-            "If the axes are (n, time, channel), pass X.transpose(0, 2, 1); if not, pass the names "
-            "of the channels as channels= and this warning goes away"
+            "If the axes are (n, time, channel), pass X.transpose(0, 2, 1); if not, "
+            f"{way} and this warning goes away"
         )
 
 
@@ -194,6 +199,17 @@ def typical_spread(X: np.ndarray) -> float:
     spreads = np.concatenate(found) if found else np.empty(0)
     spreads = spreads[spreads > 0]  # NaN, of a channel without a value, is not
     return float(np.median(spreads)) if len(spreads) else 1.0
+
+
+def float32_unit(spread: float) -> float:
+    """Return what signals of this standard deviation are divided by before float32 holds them.
+
+    1, or the nearest power of 4 where their squares could leave the range of float32; dividing by a
+    power of 4 changes no digit.
+    """
+    if 1e-12 < spread < 1e12:
+        return 1.0
+    return float(4.0 ** np.round(np.log2(spread) / 2))
 
 
 def _mean(X: np.ndarray) -> np.ndarray:

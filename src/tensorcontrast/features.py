@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast import (
     _beside,
     _learned,
-    _shapes,
     _steady,
     _unit_length,
     checks,
@@ -37,6 +36,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.spectrogram import SpectrogramTensor
 from tensorcontrast.spectrogram_source import SpectrogramSource
+from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS
 
 Array = NDArray[Any]
 
@@ -101,7 +101,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     factors_ : list of arrays
         What was learned: weights of channels, of frequencies and of time, one column a feature.
     shapes_ : dict or None
-        Kernels, biases and principal directions of the shapes beside the spectrograms.
+        The fitted :class:`ConvolutionFeatures` beside the spectrograms, and their weight.
     channels_ : tuple of str
     feature_mean_, feature_deviation_ : (rank,) arrays
         Of the fitted windows' features, where ``unit_length`` asks for them.
@@ -335,7 +335,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Return what makes tensors of signals, with shapes where asked for, and their state."""
         if not _beside.asked(self.shapes, tensorize, decompose, len(signals)):
             return tensorize, None
-        some = np.asarray(signals[:: -(-len(signals) // _shapes.WINDOWS)])
+        some = np.asarray(signals[:: -(-len(signals) // MAX_LEARNING_WINDOWS)])
         with stage("convolution features", show=bool(self.verbose)):
             maker = _beside.learn(some, tensorize)
         if "beside" in decompose.get_params():

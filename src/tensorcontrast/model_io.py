@@ -42,7 +42,7 @@ from tensorcontrast.errors import (
 )
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.names import listed
-from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
 Array = NDArray[Any]
 
@@ -59,10 +59,13 @@ _LEFT_OUT = {"features_", "view_features_"}
 _PRIVATE = {"_labels"}
 
 
+_TRANSFORMERS = (ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor)
+
+
 def _classes() -> dict[str, type]:
     from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
 
-    ours: tuple[type, ...] = (ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor)
+    ours: tuple[type, ...] = (ATD, CPD, PLC, *_TRANSFORMERS)
     return {c.__name__: c for c in (*ours, BYOL, DeepTensor, SimCLR)}
 
 

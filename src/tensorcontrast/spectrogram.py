@@ -20,7 +20,13 @@ from tensorcontrast._overlap_add import (
     overlap_add,
     weights_of_samples,
 )
-from tensorcontrast._signals import as_signals, check_finite, some_windows, typical_spread
+from tensorcontrast._signals import (
+    as_signals,
+    check_finite,
+    float32_unit,
+    some_windows,
+    typical_spread,
+)
 from tensorcontrast._signed_rows import learn_reference, levels_differ
 from tensorcontrast._spectrogram_checks import check_learned, check_together
 from tensorcontrast._stft import (
@@ -292,8 +298,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         spread = typical_spread(some)
         if exact and float_type(some.dtype) == np.float64:
             return spread
-        ordinary = 1e-12 < spread < 1e12 or self.dtype == "float64"
-        return 1.0 if ordinary else float(4.0 ** np.round(np.log2(spread) / 2))
+        return 1.0 if self.dtype == "float64" else float32_unit(spread)
 
     def _divide_by_spread(self, X: np.ndarray) -> None:
         """Divide signals by the typical spread of these, the fitted ones, from now on."""

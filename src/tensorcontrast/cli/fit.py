@@ -352,7 +352,7 @@ def _tell(
         "n_times": rec.n_times,
         "fs": rec.fs,
         "tensor_shape": model.tensorize_.output_shape_,
-        "shapes": 0 if model.shapes_ is None else int(model.shapes_["basis"].shape[1]),
+        "shapes": 0 if model.shapes_ is None else len(model.shapes_["convolution"].components_),
         "steady": getattr(core, "noise_gains_", None) is not None,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
@@ -364,7 +364,7 @@ def _tell(
     last = "time" if getattr(model.tensorize_, "n_levels_", None) is None else "level"
     beside = ""
     if model.shapes_ is not None:
-        beside = f", {model.shapes_['basis'].shape[1]} values of shapes beside it"
+        beside = f", {len(model.shapes_['convolution'].components_)} values of shapes beside it"
     shown = facts(
         {
             "model": safe(target),

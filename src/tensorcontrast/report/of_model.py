@@ -178,10 +178,11 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
         dims = getattr(getattr(model, "tensorize_", None), "output_shape_", part.dims_)
         facts.append(("spectrogram", " × ".join(str(d) for d in dims)))
     if getattr(model, "shapes_", None) is not None:
-        facts.append(("shapes beside it", f"{model.shapes_['basis'].shape[1]} values"))
+        count = len(model.shapes_["convolution"].components_)
+        facts.append(("shapes beside it", f"{count} values"))
     if getattr(part, "noise_gains_", None) is not None:
-        count = f"{len(part.noise_gains_)} directions"
-        facts.append(("read against noise", count))
+        directions = f"{len(part.noise_gains_)} directions"
+        facts.append(("read against noise", directions))
     distance = getattr(part, "neighbour_distance_", None)
     if distance is not None:
         by = "where windows come from" if distance >= APART else "their features"

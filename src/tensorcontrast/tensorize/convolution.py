@@ -1,0 +1,602 @@
+"""Random-convolution features: MiniRocket kernels, proportion of positive values (PPV), PCA.
+
+Shapes used throughout: n windows, c channels, t samples, k = 84 kernels, d dilations, b biases per
+kernel and dilation, m = k·d·b values of PPV per window, p principal components.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import joblib
+import numpy as np
+import scipy.linalg
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import _learned, checks, threads
+from tensorcontrast._component_names import ComponentNamesMixin
+from tensorcontrast._signals import (
+    as_signals,
+    check_finite,
+    float32_unit,
+    some_windows,
+    typical_spread,
+    warn_if_transposed,
+    without_level,
+)
+from tensorcontrast.errors import InvalidInputError
+
+MAX_LEARNING_WINDOWS = 2048
+"""Windows from which the principal components are learned, at most."""
+
+MAX_BIAS_WINDOWS = 128
+"""Windows from which the biases are learned, at most."""
+
+MIN_POSITIONS = 256
+"""Windows of s times as many samples are convolved at every s-th position."""
+
+MAX_CHANNELS_PER_KERNEL = 9
+"""Channels that a kernel sums, at most."""
+
+MIN_VARIANCE_RATIO = 1e-6
+"""Components with less than this fraction of the largest variance are left out."""
+
+MIN_SD_RATIO = 1e-3
+"""Floor of the standard deviations in ``column_scaling``, as a fraction of the largest."""
+
+_TAPS = 9
+_TWOS = np.array(list(combinations(range(_TAPS), 3)))
+_ROWS = 64
+"""Windows per task, always: the values of a window do not depend on the others of its batch."""
+
+_BLOCK = 1 << 18
+"""Values of one block of convolutions: it stays in the cache."""
+
+
+class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
+    """Principal components of random-convolution features, with the kernels of MiniRocket.
+
+    Each window is convolved with 84 fixed kernels (nine weights, three of them 2 and six −1) at
+    several dilations, over the sum of a few randomly chosen channels. The proportion of positive
+    values (PPV) of output z above bias b is ::
+
+        PPV(z, b) = #{i : z_i > b} / #{i}
+
+    The biases are quantiles of the outputs for the fitted windows. With s the vector of all PPV of
+    a window, μ and σ their means and standard deviations over the fitted windows, the features are
+    the principal components V of the centred and scaled PPV ::
+
+        w = Vᵀ ((s − μ) / σᵖ),    p = column_scaling
+
+    The kernels sum to 0, so that a constant adds nothing except at the ends of a window, where
+    zeros follow. Channels are divided by their standard deviation over the fitted windows; constant
+    channels are left out. Windows of 512 samples or more are convolved at every second, third, …
+    position. The features of a window do not depend on the other windows of a batch, nor on the
+    number of threads, to the bit.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Largest number of principal components. There are fewer where the windows or the PPV are
+        fewer, and components without variance are left out.
+    n_biases : int, default=4
+        Biases per kernel and dilation: the quantiles (i + 1/2) / ``n_biases`` of the outputs.
+    dilations : {"octave", "half-octave"}, default="octave"
+        Spacing of the dilations: powers of 2, or powers of √2 rounded to whole samples (1, 2, 3, 4,
+        6, 8, 11, 16, …). The largest one is (n_times − 1) // 8, at which a kernel is as long as the
+        window.
+    column_scaling : float, default=0.0
+        Exponent p in [0, 1]. PPV are divided by the p-th power of their standard deviation before
+        the PCA: 0 leaves them as they are, 1 standardises them. Standard deviations below 1/1000
+        of the largest count as 1/1000 of it.
+    random_state : int, RandomState instance or None, default=0
+        Determines which channels each kernel sums.
+    n_jobs : int or None, default=None
+        Threads; None is one for each usable processor, −1 is all, −2 all but one.
+
+    Attributes
+    ----------
+    dilations_ : ndarray of int of shape (n_dilations,)
+        Dilations in samples.
+    channel_weights_ : ndarray of shape (84, n_dilations, n_channels)
+        Weights with which each kernel sums the channels: 0, or 1 over the standard deviation.
+    biases_ : ndarray of shape (84, n_dilations, n_biases)
+        Biases, increasing along the last axis.
+    mean_ : ndarray of shape (n_ppv,)
+        Mean PPV of the fitted windows; n_ppv = 84·n_dilations·n_biases.
+    scale_ : ndarray of shape (n_ppv,)
+        What the centred PPV are divided by; 1 where ``column_scaling`` is 0.
+    components_ : ndarray of shape (n_components_, n_ppv)
+        Principal axes, orthonormal, by decreasing variance.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variance of each feature over the fitted windows.
+    unit_ : float
+        What signals are divided by first: 1 unless float32 could not hold their outputs.
+    n_channels_in_, n_times_in_ : int
+        Channels and samples of a window.
+
+    References
+    ----------
+    A. Dempster, D. F. Schmidt, G. I. Webb (2021), "MiniRocket: a very fast (almost) deterministic
+    transform for time series classification", KDD.
+
+    C. W. Tan, A. Dempster, C. Bergmeir, G. I. Webb (2022), "MultiRocket: multiple pooling operators
+    and transformations for fast and effective time series classification", Data Mining and
+    Knowledge Discovery 36: other ways of pooling the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast import ConvolutionFeatures
+    >>> X = np.random.default_rng(0).normal(size=(40, 3, 128))
+    >>> features = ConvolutionFeatures(n_components=8).fit(X)
+    >>> features.dilations_
+    array([1, 2, 4, 8])
+    >>> features.transform(X).shape, features.ppv(X).shape
+    ((40, 8), (40, 1344))
+    """
+
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_projection",)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_biases": [Interval(Integral, 1, None, closed="left")],
+        "dilations": [StrOptions({"octave", "half-octave"})],
+        "column_scaling": [Interval(Real, 0, 1, closed="both")],
+        "random_state": ["random_state"],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 256,
+        n_biases: int = 4,
+        dilations: str = "octave",
+        column_scaling: float = 0.0,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_biases = n_biases
+        self.dilations = dilations
+        self.column_scaling = column_scaling
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> ConvolutionFeatures:
+        """Draw the channels of the kernels, and learn biases and principal components.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_windows, n_channels, n_times)
+            Signals without missing values. Up to 2048 windows are used, evenly spaced.
+        y : ignored
+
+        Returns
+        -------
+        ConvolutionFeatures
+            Itself.
+        """
+        checks.check_parameters(self)
+        signals = as_signals(X, way="")
+        if len(signals) == 0:
+            raise InvalidInputError("X holds no window; fit needs at least one")
+        if getattr(X, "channels", None) is None:
+            warn_if_transposed(signals.shape, way="pass Recordings with named channels")
+        check_finite(signals)
+        unit = float32_unit(typical_spread(some_windows(signals)))
+        _check_range(signals, unit)
+        with _learned.learning(self) as model:
+            model._learn(signals, unit)
+        return self
+
+    def _learn(self, X: np.ndarray, unit: float) -> None:
+        """Fit to finite windows (n, c, t), which are divided by ``unit`` first."""
+        _, n_channels, n_times = X.shape
+        X = X[:: -(-len(X) // MAX_LEARNING_WINDOWS)]
+        steps = dilation_steps(n_times, self.dilations)
+        weights = _draw_channels(_generator(self.random_state), len(steps), n_channels)
+        weights = weights * _inverse_sds(X, unit)
+        some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]
+        biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit, self.n_jobs)
+        values = _KernelBank(steps, weights, biases, unit).ppv(X, self.n_jobs)
+        pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
+        self.dilations_, self.channel_weights_, self.biases_ = steps, weights, biases
+        self.mean_, self.scale_, self.components_, self.explained_variance_ = pca
+        self.unit_ = float(unit)
+        self.n_channels_in_, self.n_times_in_ = n_channels, n_times
+        self._projection = self._make_projection()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of windows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_windows, n_channels, n_times)
+            Signals with the channels and length of `fit`, without missing values.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_windows, n_components_)
+            Principal components of the PPV.
+        """
+        signals = self._check_signals(X)
+        return self._bank().project(signals, self.mean_, self._projection, self.n_jobs)
+
+    def ppv(self, X: Any) -> np.ndarray:
+        """Return the proportions of positive values, before centring, scaling and PCA.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_windows, n_channels, n_times)
+            Signals with the channels and length of `fit`, without missing values.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_windows, n_ppv)
+            Values in [0, 1]; columns go over kernels, dilations and biases, the last fastest.
+        """
+        signals = self._check_signals(X)
+        return self._bank().ppv(signals, self.n_jobs)
+
+    def _bank(self) -> _KernelBank:
+        return _KernelBank(self.dilations_, self.channel_weights_, self.biases_, self.unit_)
+
+    def _make_projection(self) -> np.ndarray:
+        """Matrix (m, p) that centred PPV are multiplied with: scaling and PCA in one."""
+        return np.ascontiguousarray(self.components_.T / self.scale_[:, None])
+
+    def _check_signals(self, X: Any) -> np.ndarray:
+        """Return ``X`` as an array of windows like those of `fit`."""
+        check_is_fitted(self)
+        signals = as_signals(X, way="")
+        n_channels, n_times = self.n_channels_in_, self.n_times_in_
+        if signals.shape[1:] != (n_channels, n_times):
+            raise InvalidInputError(
+                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
+                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
+            )
+        _check_range(signals, self.unit_)
+        return signals
+
+    def _check_learned(self) -> None:
+        """Check what a model file holds, and rebuild what it does not."""
+        sizes = (self.n_channels_in_, self.n_times_in_)
+        if not all(type(size) is int and size > 0 for size in sizes):
+            raise InvalidInputError(f"channels and samples of a window are {sizes}")
+        if not (isinstance(self.unit_, float) and 0 < self.unit_ < np.inf):
+            raise InvalidInputError(f"the unit of the signals is {self.unit_!r}")
+        steps = dilation_steps(self.n_times_in_, self.dilations)
+        n_kernels, d, b = len(_TWOS), len(steps), int(self.n_biases)
+        m = n_kernels * d * b
+        # As many components as there are, within the limits that a fit keeps.
+        p = np.size(self.explained_variance_)
+        p = min(max(p, 1), m, int(self.n_components))
+        expected: dict[str, tuple[int, ...]] = {
+            "dilations_": (d,),
+            "channel_weights_": (n_kernels, d, self.n_channels_in_),
+            "biases_": (n_kernels, d, b),
+            "mean_": (m,),
+            "scale_": (m,),
+            "components_": (p, m),
+            "explained_variance_": (p,),
+        }
+        for name, shape in expected.items():
+            values = getattr(self, name)
+            dtype = np.dtype(np.int64 if name == "dilations_" else np.float32)
+            if not isinstance(values, np.ndarray):
+                raise InvalidInputError(f"{name} of ConvolutionFeatures is no array; fit again")
+            if values.shape != shape or values.dtype != dtype:
+                raise InvalidInputError(
+                    f"{name} of ConvolutionFeatures is {values.dtype} of shape {values.shape}, not "
+                    f"{dtype} of shape {shape} as for windows of {self.n_channels_in_} channels "
+                    f"and {self.n_times_in_} samples; fit again"
+                )
+            if not np.isfinite(values).all():
+                raise InvalidInputError(f"{name} of ConvolutionFeatures is not finite; fit again")
+        if not np.array_equal(self.dilations_, steps):
+            raise InvalidInputError(
+                f"dilations_ of ConvolutionFeatures is {self.dilations_.tolist()}, not "
+                f"{steps.tolist()} as for windows of {self.n_times_in_} samples; fit again"
+            )
+        if (np.diff(self.biases_, axis=2) < 0).any():
+            raise InvalidInputError("biases_ of ConvolutionFeatures decreases; fit again")
+        if (self.scale_ <= 0).any():
+            raise InvalidInputError("scale_ of ConvolutionFeatures is not positive; fit again")
+        self._projection = self._make_projection()
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    @property
+    def output_shape_(self) -> tuple[int]:
+        """Shape of the features of one window."""
+        check_is_fitted(self)
+        return (self._n_features_out,)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of channels, as scikit-learn counts the second axis."""
+        return int(self.n_channels_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+# ---------------------------------------------------------------- kernels, dilations, channels
+
+
+def kernels() -> np.ndarray:
+    """Return the weights (84, 9) of the kernels of MiniRocket."""
+    weights = np.full((len(_TWOS), _TAPS), -1, np.float32)
+    np.put_along_axis(weights, _TWOS, 2, axis=1)
+    return weights
+
+
+def dilation_steps(n_times: int, spacing: str = "octave") -> np.ndarray:
+    """Return dilations at which a kernel is no longer than the window, at least 1.
+
+    Examples
+    --------
+    >>> dilation_steps(5).tolist(), dilation_steps(128).tolist()
+    ([1], [1, 2, 4, 8])
+    >>> dilation_steps(128, "half-octave").tolist()
+    [1, 2, 3, 4, 6, 8, 11]
+    """
+    longest = max(1, (n_times - 1) // (_TAPS - 1))
+    per_octave = 2 if spacing == "half-octave" else 1
+    powers = np.arange(per_octave * longest.bit_length() + 1) / per_octave
+    steps = np.unique(np.rint(2.0**powers).astype(np.int64))
+    return steps[steps <= longest]
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, Integral):
+        return np.random.default_rng(int(random_state))
+    return checks.generator(random_state)
+
+
+def _draw_channels(rng: np.random.Generator, n_dilations: int, n_channels: int) -> np.ndarray:
+    """Draw the channels that each kernel sums: truth values (84, d, c).
+
+    Their number is log-uniform, as in MiniRocket.
+    """
+    size = (len(_TWOS), n_dilations)
+    most = min(n_channels, MAX_CHANNELS_PER_KERNEL)
+    counts = np.clip(np.floor(2 ** rng.uniform(0, np.log2(most + 1), size)), 1, most)
+    ranks = rng.random((*size, n_channels)).argsort(axis=2).argsort(axis=2)
+    return np.asarray(ranks < counts[:, :, None])
+
+
+def _inverse_sds(X: np.ndarray, unit: float) -> np.ndarray:
+    """1 over the standard deviation of each channel (c,), in units; 0 for constant channels."""
+    weights = np.zeros(X.shape[1], np.float32)
+    for i in range(X.shape[1]):
+        values = X[:, i]
+        if values.min() < values.max():
+            sd = np.std(values / np.float64(unit))
+            weights[i] = 1 / sd if sd > np.finfo(np.float32).tiny else 0
+    return weights
+
+
+def _check_range(X: np.ndarray, unit: float) -> None:
+    """Raise for missing values, and for values whose convolutions float32 could not hold."""
+    check_finite(X, limit=float(np.finfo(np.float32).max) / 1e3 * unit)
+
+
+# ---------------------------------------------------------------- convolution and pooling
+
+
+@dataclass(frozen=True)
+class _KernelBank:
+    """Kernels with their dilations, channels and biases."""
+
+    dilations: np.ndarray  # (d,) int64
+    channel_weights: np.ndarray  # (k, d, c)
+    biases: np.ndarray  # (k, d, b), increasing
+    unit: float  # windows are divided by it first
+
+    def ppv(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """PPV (n, m) of windows (n, c, t)."""
+        convolve = self._convolutions(X)
+        out = np.empty((len(X), *self.biases.shape), np.float32)
+
+        def work(start: int) -> None:
+            self._count(convolve, X[start : start + _ROWS], out[start : start + _ROWS])
+
+        _in_threads(work, range(0, len(X), _ROWS), n_jobs)
+        return out.reshape(len(X), self.biases.size)
+
+    def project(
+        self, X: np.ndarray, mean: np.ndarray, projection: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """(PPV − mean)·projection (n, p) of windows (n, c, t), without all PPV in memory."""
+        convolve = self._convolutions(X)
+        out = np.empty((len(X), projection.shape[1]), np.float32)
+
+        def work(start: int) -> None:
+            block = X[start : start + _ROWS]
+            values = np.empty((len(block), *self.biases.shape), np.float32)
+            self._count(convolve, block, values)
+            rows = values.reshape(len(block), 1, -1)
+            rows -= mean
+            # One product per window: what BLAS makes of a row of many depends on its place.
+            np.matmul(rows, projection, out=out[start : start + _ROWS, None])
+
+        _in_threads(work, range(0, len(X), _ROWS), n_jobs)
+        return out
+
+    def _convolutions(self, X: np.ndarray) -> _Convolutions:
+        return _Convolutions(self.dilations, self.channel_weights, X.shape[2], self.unit)
+
+    def _count(self, convolve: _Convolutions, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the PPV of some windows to out (n, k, d, b)."""
+        step, positions = convolve.step, convolve.positions
+        n_biases = self.biases.shape[2]
+        # Biases of each window of a block, next to each other as the convolutions are.
+        biases = np.tile(self.biases.transpose(1, 2, 0), step)  # d, b, step·k
+        above = np.empty((positions, biases.shape[2]), bool)
+        # Sums of bytes are the fastest, of up to 255 positions at a time.
+        parts = [above[i : i + 255].view(np.uint8) for i in range(0, positions, 255)]
+        counts = np.empty((n_biases, step, len(_TWOS)), np.float32)
+        by_kernel = counts.transpose(1, 2, 0)
+        for start in range(0, len(X), step):
+            some = X[start : start + step]
+            for i, values in enumerate(convolve(some)):
+                for bias, count in zip(biases[i], counts.reshape(n_biases, -1), strict=True):
+                    np.greater(values, bias, out=above)
+                    count[:] = np.add.reduce(parts[0], axis=0, dtype=np.uint8)
+                    for part in parts[1:]:
+                        count += np.add.reduce(part, axis=0, dtype=np.uint8)
+                out[start : start + step, :, i] = by_kernel[: len(some)]
+        out /= np.float32(positions)
+
+
+class _Convolutions:
+    """Outputs of all kernels for blocks of ``step`` windows, dilation by dilation.
+
+    Positions 0, s, 2·s, … are those of a signal of its own for each remainder of the time by s, in
+    which the taps of a kernel are plain shifts. The large level of a window is subtracted in
+    float64, and from the zeros around it as well: the weights of a kernel sum to 0, so that nothing
+    else changes, and float32 keeps the digits of what is on top of the level.
+    """
+
+    def __init__(
+        self, dilations: np.ndarray, channel_weights: np.ndarray, n_times: int, unit: float = 1.0
+    ) -> None:
+        self.unit = unit
+        self.dilations = [int(dilation) for dilation in dilations]
+        k, _, c = channel_weights.shape
+        # Weights of tap and channel, (d, 9·c, k)
+        weights = kernels()[:, :, None, None] * channel_weights[:, None]  # k, 9, d, c
+        self.weights = np.ascontiguousarray(weights.transpose(2, 1, 3, 0)).reshape(-1, _TAPS * c, k)
+        self.n_channels, self.n_kernels, self.n_times = c, k, n_times
+        self.stride = max(1, n_times // MIN_POSITIONS)
+        self.positions = -(-n_times // self.stride)
+        self.pad = 4 * max(self.dilations)
+        self.step = min(_ROWS, max(1, _BLOCK // (self.positions * (k + _TAPS * c))))
+
+    def __call__(self, X: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield outputs (positions, step·k) of up to ``step`` windows, always in the same array.
+
+        One for each dilation; those of windows that are not there are 0.
+        """
+        c, s, size = self.n_channels, self.stride, self.positions
+        length = -(-(self.n_times + 2 * self.pad) // s)
+        padded = np.zeros((self.step, c, length * s), np.float32)
+        values, level = without_level(X, padded.dtype, self.unit)
+        if level is not None:
+            padded[: len(X)] = -level
+        padded[: len(X), :, self.pad : self.pad + self.n_times] = values
+        phases = padded.reshape(self.step, c, length, s).transpose(0, 3, 1, 2)
+        phases = np.ascontiguousarray(phases)  # step, s, c, length
+        shifted = np.empty((self.step, _TAPS, c, size), np.float32)
+        taps = shifted.reshape(self.step, _TAPS * c, size).transpose(0, 2, 1)
+        values = np.empty((size, self.step, self.n_kernels), np.float32)
+        for dilation, weights in zip(self.dilations, self.weights, strict=True):
+            for tap in range(_TAPS):
+                first, phase = divmod(self.pad + (tap - _TAPS // 2) * dilation, s)
+                shifted[:, tap] = phases[:, phase, :, first : first + size]
+            # One product per window, so that blocks of other windows give the same numbers.
+            np.matmul(taps, weights, out=values.transpose(1, 0, 2))
+            yield values.reshape(size, -1)
+
+
+def _quantile_biases(
+    X: np.ndarray,
+    dilations: np.ndarray,
+    channel_weights: np.ndarray,
+    n_biases: int,
+    unit: float,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Biases (k, d, b): quantiles of the outputs for windows (n, c, t)."""
+    at = (np.arange(n_biases) + 0.5) / n_biases
+    biases = np.empty((*channel_weights.shape[:2], n_biases), np.float32)
+
+    def work(i: int) -> None:
+        weights = channel_weights[:, i : i + 1]
+        convolve = _Convolutions(dilations[i : i + 1], weights, X.shape[2], unit)
+        k, size, step = convolve.n_kernels, convolve.positions, convolve.step
+        outputs = np.empty((k, len(X), size), np.float32)
+        for start in range(0, len(X), step):
+            some = X[start : start + step]
+            for values in convolve(some):
+                by_window = values.reshape(size, step, k)[:, : len(some)]
+                outputs[:, start : start + step] = by_window.transpose(2, 1, 0)
+        for one, found in zip(outputs, biases[:, i], strict=True):
+            found[:] = np.quantile(one, at, overwrite_input=True)
+
+    _in_threads(work, range(len(dilations)), n_jobs)
+    return biases
+
+
+# ---------------------------------------------------------------- principal components
+
+
+def _principal_components(
+    S: np.ndarray, n_components: int, column_scaling: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Mean (m,) and scale (m,) of PPV (n, m), principal axes (p, m) and variances (p,).
+
+    Where nothing varies the one component is the first axis.
+    """
+    n, m = S.shape
+    mean = S.mean(axis=0, dtype=np.float64)
+    C = S - mean
+    scale = _column_scale(C, column_scaling)
+    C /= scale
+    most = min(n_components, max(n - 1, 1), m)
+    with threads.single("blas"):  # the same numbers whatever the number of threads
+        gram = C @ C.T if n < m else C.T @ C
+        last = len(gram) - 1
+        sums, axes = scipy.linalg.eigh(gram, subset_by_index=[last - most + 1, last])
+        # One PPV of one window that differs by one position is far more than 1e-9.
+        real = (sums > MIN_VARIANCE_RATIO * sums[-1]) & (sums[-1] > 1e-9)
+        sums, axes = sums[real][::-1], axes[:, real][:, ::-1]
+        if not real.any():
+            sums, axes = np.zeros(1), np.eye(m, 1)
+        elif n < m:
+            axes = C.T @ (axes / np.sqrt(sums))
+    components = np.ascontiguousarray(axes.T, np.float32)
+    largest = np.abs(components).argmax(axis=1)
+    components *= np.sign(np.take_along_axis(components, largest[:, None], axis=1))
+    found = mean, scale, components, sums / max(n - 1, 1)
+    as_float32 = tuple(values.astype(np.float32) for values in found)
+    return as_float32[0], as_float32[1], as_float32[2], as_float32[3]
+
+
+def _column_scale(C: np.ndarray, exponent: float) -> np.ndarray:
+    """Powers (m,) of the standard deviations of the columns of C (n, m), whose means are 0."""
+    sds = np.sqrt(np.mean(np.square(C), axis=0))
+    if exponent == 0 or not sds.any():
+        return np.ones(len(sds))
+    return np.asarray(np.maximum(sds, MIN_SD_RATIO * sds.max()) ** exponent)
+
+
+def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
+    count = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    with threads.single("blas"):
+        if min(count, len(items)) <= 1:
+            for item in items:
+                work(item)
+            return
+        with ThreadPoolExecutor(min(count, len(items))) as pool:
+            for _ in pool.map(work, items):  # reading the results raises what a thread raised
+                pass
