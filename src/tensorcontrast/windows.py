@@ -1,4 +1,4 @@
-"""Windows of long signals of unequal lengths."""
+"""Windows of long signals of unequal lengths, and the labels of windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,27 @@ import numpy.typing as npt
 from tensorcontrast._arrays import as_array
 from tensorcontrast._recording_checks import as_labels, as_names, as_sampling_rate
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.labels import label_array
+from tensorcontrast.labels import label_array, read_labels
 
-__all__ = ["DEFAULT_WINDOW_S", "Windows", "cut", "default_window_s", "window_points"]
+__all__ = [
+    "DEFAULT_WINDOW_S",
+    "MIN_LABEL_SHARE",
+    "Segment",
+    "Windows",
+    "check_segments",
+    "cut",
+    "default_window_s",
+    "label_segments",
+    "label_windows",
+    "window_points",
+]
 
 #: Length of windows, in seconds, of one continuous recording where the caller gives none.
 DEFAULT_WINDOW_S = 10.0
 #: Samples that such a window must hold; slower recordings need a length of their own.
 MIN_DEFAULT_SAMPLES = 16
+#: Share of a window that one label must cover, by default, to be the label of the window.
+MIN_LABEL_SHARE = 0.5
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
@@ -214,3 +228,152 @@ def _window_labels(
     np.cumsum(inverse[:, None] == np.arange(len(values)), axis=0, out=running[1:])
     counts = running[start + points] - running[start]
     return values[counts.argmax(axis=1)], counts.max(axis=1) == points
+
+
+# ---------------------------------------------------------------------- labels of windows
+
+
+class Segment(NamedTuple):
+    """A stretch of a recording with one label, from ``start`` to before ``stop``.
+
+    The unit is free (seconds or samples), but the same for all segments and windows of a call.
+    """
+
+    start: float
+    stop: float
+    label: Any
+
+
+def label_windows(
+    start: npt.ArrayLike,
+    stop: npt.ArrayLike,
+    segments: Sequence[Segment],
+    *,
+    min_share: float = MIN_LABEL_SHARE,
+) -> npt.NDArray[np.object_]:
+    """Label of each window: the one that covers most of it.
+
+    Parameters
+    ----------
+    start, stop : arrays of shape (n,)
+        Where windows begin and end, in the unit of the segments.
+    segments : sequence of Segment
+        Labelled stretches in any order. Those of one label may overlap; their time counts once.
+    min_share : float
+        Share of the window, above 0 and at most 1, that the label must cover. Below it, the
+        window has no label.
+
+    Returns
+    -------
+    array of objects of shape (n,)
+        Labels, None for windows without one. Of labels that cover equal time, the first in sorted
+        order is taken.
+
+    Examples
+    --------
+    >>> night = [Segment(0, 45, "wake"), Segment(45, 70, "sleep")]
+    >>> label_windows([0, 30, 60], [30, 60, 90], night).tolist()
+    ['wake', 'sleep', None]
+    """
+    if not 0 < min_share <= 1:
+        raise InvalidInputError(f"min_share={min_share} must be above 0 and at most 1")
+    begin, end = np.asarray(start, dtype=np.float64), np.asarray(stop, dtype=np.float64)
+    by_label: dict[Any, list[Segment]] = {}
+    for segment in segments:
+        by_label.setdefault(segment.label, []).append(segment)
+    labels = np.full(len(begin), None, dtype=object)
+    # A little less than asked for, so that rounding of seconds does not decide.
+    best = min_share * (end - begin) * (1 - 1e-9)
+    taken = np.zeros(len(begin), dtype=bool)
+    for label in sorted(by_label, key=lambda value: (str(type(value)), value)):
+        times, covered = _covered_time(by_label[label])
+        amount = np.interp(end, times, covered) - np.interp(begin, times, covered)
+        better = np.where(taken, amount > best * (1 + 1e-9), amount >= best) & (amount > 0)
+        labels[better] = label
+        best[better] = amount[better]
+        taken |= better
+    return labels
+
+
+def _covered_time(segments: list[Segment]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Edges of the union of segments, and how much of it lies before each edge."""
+    times: list[float] = []
+    for segment in sorted(segments):
+        if times and segment.start <= times[-1]:
+            times[-1] = max(times[-1], segment.stop)
+        else:
+            times += [segment.start, segment.stop]
+    edges = np.asarray(times, dtype=np.float64)
+    lengths = np.diff(edges, prepend=edges[0])
+    lengths[::2] = 0  # from the end of one stretch to the start of the next
+    return edges, np.cumsum(lengths)
+
+
+def label_segments(labels: Any) -> list[Segment]:
+    """Stretches of equal labels, in samples, of an array with one label per sample.
+
+    Unknown labels (-1, None, NaN, empty text) belong to no segment.
+
+    Examples
+    --------
+    >>> label_segments(["a", "a", None, "b"])
+    [Segment(start=0, stop=2, label='a'), Segment(start=3, stop=4, label='b')]
+    """
+    read = read_labels(labels)
+    edges = np.flatnonzero(np.diff(read.codes, prepend=-2, append=-2)).tolist()
+    values = read.classes.tolist()
+    return [Segment(a, b, values[read.codes[a]]) for a, b in pairwise(edges) if read.codes[a] >= 0]
+
+
+def check_segments(
+    where: object, segments: Sequence[Segment], end: float, *, unit: str = "s"
+) -> list[Segment]:
+    """Segments of a recording in the order of time, without what lies outside of it.
+
+    Segments outside the recording are left out with a warning. That all lie outside is an error,
+    and so are segments of different labels that overlap.
+
+    Parameters
+    ----------
+    where : object
+        What messages name: a file, or a variable.
+    segments : sequence of Segment
+        Labelled stretches, counted from the start of the recording.
+    end : float
+        Length of the recording.
+    unit : str
+        Unit of all times, for messages.
+    """
+    inside = [
+        Segment(max(0.0, s.start), min(end, s.stop), s.label)
+        for s in segments
+        if s.start < end and s.stop > 0 and s.stop > s.start
+    ]
+    last: Segment | None = None
+    for segment in sorted(inside, key=lambda s: (s.start, s.stop)):
+        if last is not None and segment.label != last.label:
+            # Onsets and durations are rounded in files; a millionth of the time is no overlap.
+            if segment.start < last.stop - 1e-6 * max(1.0, last.stop):
+                raise InvalidInputError(
+                    f"{where}: {segment.label!r} at {segment.start:g} {unit} overlaps "
+                    f"{last.label!r}, which lasts from {last.start:g} to {last.stop:g} {unit}; "
+                    "choose labels that exclude each other"
+                )
+        if last is None or segment.stop > last.stop:
+            last = segment
+    if segments and not inside:
+        first = min(s.start for s in segments)
+        raise InvalidInputError(
+            f"{where}: all {len(segments)} labelled segments lie outside the recording, which "
+            f"lasts {end:g} {unit} (the first starts at {first:g} {unit}); check that labels and "
+            "signals belong together and count time from the same start"
+        )
+    outside = sum(s.start < -1e-6 * end or s.stop > end * (1 + 1e-6) for s in segments)
+    if outside:
+        warnings.warn(
+            f"{where}: {outside} of {len(segments)} labelled segments lie outside the recording "
+            f"of {end:g} {unit}, or reach beyond it; what is outside was left out",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+    return sorted(inside, key=lambda s: (s.start, s.stop))
