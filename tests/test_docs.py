@@ -56,6 +56,14 @@ def test_every_named_file_exists():
             assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_sentence_is_longer_than_40_words(page):
+    text = re.sub(r"(?s)```.*?```", "", page.read_text(encoding="utf-8"))
+    prose = re.sub(r"(?m)^\s*\|.*$|^#.*$", "", text)  # without tables and headings
+    sentences = re.split(r"(?<=[.!?:;])\s+", prose)
+    assert [s for s in sentences if len(s.split()) > 40] == []
+
+
 LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")
 
 
