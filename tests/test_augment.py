@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from tensorcontrast import augment
 from tensorcontrast.augment import (
     BandPass,
+    ChannelMix,
     Compose,
+    Crop,
     Jitter,
     Mask,
     OneOf,
     Rotate3D,
     Scale,
     TimeShift,
+    TimeStretch,
     _base,
     find_triples,
     from_config,
@@ -47,6 +50,12 @@ ALL = [
     Scale(0.2, per="channel"),
     TimeShift(),
     TimeShift(10, mode="edge"),
+    Crop(),
+    Crop(2),
+    TimeStretch(),
+    TimeStretch(0.5),
+    ChannelMix(),
+    ChannelMix(0.1, (1, 2, 3, 1, 2, 0)),
     Compose((Jitter(), Scale(), Rotate3D(SIX))),
     OneOf((Jitter(), Mask("channel", 0.5), Compose((Scale(), TimeShift(3)))), (0.2, 0.3, 0.5)),
     gentle(n_times=128),
@@ -165,6 +174,9 @@ def test_any_shape(n, triples, t, dtype, seed):
             Mask("channel", 1 / 3),
             TimeShift(t - 1),
             TimeShift(t // 2, mode="edge"),
+            TimeStretch(3),
+            ChannelMix(),
+            Crop(t // 2),
         )
     )
     X = signals(n, 3 * triples, t, seed % 100, dtype)
@@ -461,6 +473,109 @@ def test_shift_by_fraction():
     np.testing.assert_array_equal(TimeShift(0)(X, 0), X)
 
 
+# Crop, TimeStretch, ChannelMix
+
+
+@pytest.mark.parametrize(("t", "n_parts"), [(22, 3), (20, 4), (7, 7), (5, 1)])
+def test_crop_repeats_a_part(t, n_parts):
+    X = signals(5, 2, t)
+    slow = np.empty((n_parts, *X.shape), X.dtype)
+    for part in range(n_parts):
+        start, stop = t * part // n_parts, t * (part + 1) // n_parts
+        for i in range(t):
+            slow[part, :, :, i] = X[:, :, start + i % (stop - start)]
+        np.testing.assert_array_equal(Crop(n_parts, part=part)(X, 0), slow[part])
+    parts = [Crop(n_parts, part=part)(X, 0)[:, :, : t // n_parts] for part in range(n_parts)]
+    if t % n_parts == 0:  # together they are the window
+        np.testing.assert_array_equal(np.concatenate(parts, axis=2), X)
+
+
+def test_crop_at_a_random_place():
+    X = signals(300, 2, 22)
+    out = Crop(3)(X, 1)
+    starts = np.random.default_rng(1).integers(22 - 7 + 1, size=300)
+    assert set(starts) == set(range(16))
+    for n, start in enumerate(starts):
+        for i in range(22):
+            np.testing.assert_array_equal(out[n, :, i], X[n, :, start + i % 7])
+    np.testing.assert_array_equal(Crop(1)(X, 0), X)
+
+
+def test_stretch_reads_every_window_at_its_own_rate():
+    X = signals(4, 2, 30)
+    out = TimeStretch(0.2)(X, 7)
+    rates = np.exp(np.random.default_rng(7).uniform(-0.2, 0.2, 4))
+    for n, rate in enumerate(rates):
+        for c in range(2):
+            for t in range(30):
+                place = (t * rate) % 29
+                at = int(place)
+                slow = X[n, c, at] + (place - at) * (X[n, c, at + 1] - X[n, c, at])
+                assert out[n, c, t] == pytest.approx(slow, abs=1e-4)
+    np.testing.assert_array_equal(TimeStretch(0)(X, 0)[:, :, :-1], X[:, :, :-1])
+
+
+def slow_mix(X, mixing, sds):
+    """Mixed windows, value by value; ``sds`` (n, c)."""
+    out = X.copy()
+    for n, i, j in np.ndindex(*mixing.shape):
+        if sds[n, j] > 0:
+            moving = X[n, j] - X[n, j].mean()
+            out[n, i] += mixing[n, i, j] * sds[n, i] / sds[n, j] * moving
+    return out
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_channel_mix_adds_a_little_of_the_others(pooled):
+    X = signals(5, 3, 40, dtype=np.float64) * np.array([[1.0], [20.0], [0.1]]) + 5
+    moving = X - X.mean(axis=2, keepdims=True)
+    sds = moving.std(axis=2)
+    aug = ChannelMix(0.2)
+    if pooled:
+        aug = ChannelMix.from_signals(X, 0.2)
+        np.testing.assert_allclose(aug.channel_sds, np.sqrt((sds**2).mean(axis=0)), rtol=1e-9)
+        sds = np.tile(aug.channel_sds, (5, 1))
+    mixing = np.random.default_rng(7).normal(0, 0.2 / 3**0.5, (5, 3, 3))
+    out = aug(X, 7)
+    np.testing.assert_allclose(out, slow_mix(X, mixing, sds), rtol=1e-9)
+    np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), rtol=1e-9)
+    # In units of its own every channel changes as much, whatever it is measured in.
+    unit = np.array([[1e3], [1.0], [1e-5]])
+    if pooled:
+        aug = ChannelMix.from_signals(X * unit, 0.2)
+    np.testing.assert_allclose(aug(X * unit, 7), out * unit, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_constant_channels_are_not_mixed(dtype):
+    X = signals(4, 3, 41, dtype=np.dtype(dtype))
+    X[:, 1] = 0.1
+    for aug in (ChannelMix(), ChannelMix.from_signals(X)):
+        out = aug(X, 0)
+        np.testing.assert_array_equal(out[:, 1], X[:, 1])
+        np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), atol=1e-6)
+    flat = np.full((2, 2, 10), 0.1, dtype)
+    np.testing.assert_array_equal(ChannelMix()(flat, 0), flat)
+
+
+@pytest.mark.parametrize("aug", [Crop(3), TimeStretch(), ChannelMix(), ChannelMix(0.3, (1,) * 6)])
+def test_windows_do_not_depend_on_the_blocks(aug, monkeypatch):
+    X = signals(9)
+    whole = aug(X, 5)
+    monkeypatch.setattr(_base, "_BLOCK", 2 * 6 * 128)
+    np.testing.assert_array_equal(aug(X, 5), whole)
+
+
+def test_statistics_of_channels_need_signals():
+    for wrong, message in (
+        (signals()[:0], "no window"),
+        (signals()[0], "2 dimensions"),
+        (np.full((2, 2, 9), np.nan), "NaN"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            ChannelMix.from_signals(wrong)
+
+
 # Compose, OneOf, presets
 
 
@@ -587,6 +702,16 @@ def test_views_of_real_recordings_are_near_them():
         (lambda: TimeShift(True), "max_shift"),
         (lambda: TimeShift(max_fraction=1), "max_fraction"),
         (lambda: TimeShift(mode="zero"), "mode"),
+        (lambda: Crop(0), "n_parts is 0"),
+        (lambda: Crop(2.0), "n_parts"),
+        (lambda: Crop(3, part=3), "part is 3; use None or an integer from 0 to 2"),
+        (lambda: Crop(3, part=-1), "part is -1"),
+        (lambda: TimeStretch(-0.1), "max_log_rate"),
+        (lambda: TimeStretch(100), "from 0 to 3"),
+        (lambda: ChannelMix(-1), "strength"),
+        (lambda: ChannelMix(float("nan")), "strength"),
+        (lambda: ChannelMix(0.3, (1, -1)), "channel_sds"),
+        (lambda: ChannelMix(0.3, 2), "channel_sds"),
         (lambda: Compose(Jitter()), "list of augmentations"),
         (lambda: Compose((Jitter, Scale)), "list of augmentations"),
         (lambda: OneOf(()), "no choices"),
@@ -606,6 +731,8 @@ def test_bad_fields(make, message):
         (Rotate3D(SIX[:3]), "3 channel names, X has 6 channels"),
         (Rotate3D(triples=((4, 5, 6),)), "turns channel 6, X has 6 channels"),
         (TimeShift(128), "max_shift is 128, but X has 128"),
+        (Crop(129), "129 parts for 128 samples; use fewer parts"),
+        (ChannelMix(0.3, (1, 2)), "2 standard deviations, X has 6 channels"),
         (Compose((Scale(), TimeShift(128))), "use at most 127"),
         (OneOf((Scale(), TimeShift(128))), "use at most 127"),
     ],
@@ -621,7 +748,7 @@ def test_fields_that_do_not_fit_the_signals(aug, message):
         ("Scale", "key 'type'"),
         ({}, "key 'type'"),
         ({"type": 3}, "key 'type'"),
-        ({"type": "os.system"}, "unknown augmentation 'os.system'.*BandPass, Compose"),
+        ({"type": "os.system"}, "unknown augmentation 'os.system'.*BandPass, ChannelMix"),
         ({"type": "Augmentation"}, "unknown augmentation"),
         ({"type": "Scale", "amount": 3}, "Scale has no field 'amount'; it has per, spread"),
         ({"type": "BandPass", "fs": 50}, "BandPass does not fit"),

@@ -5,6 +5,7 @@ import pytest
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast import _steady as steady
+from tensorcontrast.augment import ChannelMix, TimeStretch
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import InvalidInputError
 
@@ -56,44 +57,13 @@ def test_differences_are_those_of_parts_one_by_one():
     np.testing.assert_allclose(found.reshape(3, 5, 2, 22).sum(axis=0), 0, atol=1e-5)
 
 
-def test_tempo_reads_every_window_at_a_rate_of_its_own():
-    X = np.random.default_rng(0).normal(size=(4, 2, 30)).astype("f4")
-    found = steady.tempo(X, np.random.default_rng(7))
-    rates = np.exp(np.random.default_rng(7).uniform(-steady.TEMPO, steady.TEMPO, 4))
-    assert found.dtype == X.dtype
-    for n, rate in enumerate(rates):
-        for c in range(2):
-            for t in range(30):
-                place = (t * rate) % 29
-                at = int(place)
-                slow = X[n, c, at] + (place - at) * (X[n, c, at + 1] - X[n, c, at])
-                assert found[n, c, t] == pytest.approx(slow, abs=1e-4)
-
-
-def test_placement_gives_every_channel_a_little_of_the_others():
-    X = np.random.default_rng(0).normal(size=(3, 2, 40)) * np.array([[1.0], [20.0]]) + 5
-    found = steady.placement(X, np.random.default_rng(7))
-    taken = np.random.default_rng(7).normal(0, steady.PLACEMENT / np.sqrt(2), (3, 2, 2))
-    moving = X - X.mean(axis=2, keepdims=True)
-    sd = [np.sqrt((moving[:, c] ** 2).mean()) for c in range(2)]
-    for n in range(3):
-        for c in range(2):
-            slow = X[n, c].copy()
-            for other in range(2):
-                slow += taken[n, c, other] * sd[c] * moving[n, other] / sd[other]
-            np.testing.assert_allclose(found[n, c], slow, rtol=1e-9)
-    np.testing.assert_allclose(found.mean(axis=2), X.mean(axis=2), rtol=1e-9)
-    # In units of its own every channel changes as much, whatever it is measured in.
-    again = steady.placement(X * np.array([[1e3], [1.0]]), np.random.default_rng(7))
-    np.testing.assert_allclose(again, found * np.array([[1e3], [1.0]]), rtol=1e-9)
-
-
-def test_a_channel_without_signal_stays_without():
-    X = np.random.default_rng(0).normal(size=(3, 2, 40)).astype("f4")
-    X[:, 1] = 4
-    found = steady.placement(X, np.random.default_rng(0))
-    np.testing.assert_array_equal(found[:, 1], 4)
-    assert np.isfinite(found).all()
+def test_channels_are_mixed_by_their_size_over_all_windows():
+    X = np.random.default_rng(0).normal(size=(6, 2, 22)).astype("f4")
+    X[0, 1] *= 1e-6  # silent for one window
+    found = steady.differences(X, Tensors(), 11, [(ChannelMix(), 1.0)])
+    pooled = steady.differences(X, Tensors(), 11, [(ChannelMix.from_signals(X), 1.0)])
+    np.testing.assert_array_equal(found, pooled)
+    assert np.abs(found[12]).max() < 3 * np.abs(found[13:]).max()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2"])
@@ -103,7 +73,7 @@ def test_changes_count_by_their_share(dtype):
     def change(signals, rng):
         return signals * (1 + 0.1 * rng.normal(size=(len(signals), 1, 1)).astype(signals.dtype))
 
-    found = steady.differences(X, Tensors(), 11, [(change, 0.25), (steady.tempo, 2.0)])
+    found = steady.differences(X, Tensors(), 11, [(change, 0.25), (TimeStretch(), 2.0)])
     assert found.shape == (6 * 2 + 6 + 6, 2, 22)
     parts, scaled, stretched = np.split(found.astype("f8"), [12, 18])
     np.testing.assert_allclose(parts, steady.differences(X, Tensors(), 11), rtol=1e-6)
@@ -118,8 +88,8 @@ def test_places_change_where_channels_rise_and_fall_together(rec):
     for polarity in (False, True):
         made_by = SpectrogramTensor(rec.fs, n_levels=4, polarity=polarity).fit(rec.X)
         both[polarity] = [change for change, _ in steady.changes(made_by)]
-    assert both == {False: [steady.tempo], True: [steady.tempo, steady.placement]}
-    assert [change for change, _ in steady.changes(object())] == [steady.tempo]
+    assert both == {False: [TimeStretch()], True: [TimeStretch(), ChannelMix()]}
+    assert [change for change, _ in steady.changes(object())] == [TimeStretch()]
 
 
 def test_no_more_windows_than_memory_has_room_for(monkeypatch):

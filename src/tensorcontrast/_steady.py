@@ -10,12 +10,12 @@ exactly these are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from tensorcontrast._arrays import as_float
+from tensorcontrast.augment import ChannelMix, Crop, TimeStretch
 from tensorcontrast.decompose import PLC, kernels
 from tensorcontrast.errors import InvalidInputError
 
@@ -31,12 +31,8 @@ LEAST_WINDOWS = 32
 PARTS = 4
 """Parts of a window, at most."""
 
-TEMPO, TEMPO_SHARE = 0.1, 0.5
-"""How much faster or slower a window may run (natural logarithm), and the variance of what that
-changes against what changes within a window."""
-
-PLACEMENT, PLACEMENT_SHARE = 0.3, 1.0
-"""How much of the others a channel takes up, in standard deviations, and the variance of that."""
+STRETCH_VARIANCE, MIX_VARIANCE = 0.5, 1.0
+"""Variance of the changes by time stretch and channel mixing, relative to that within windows."""
 
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -77,11 +73,11 @@ def _hindrance(tensorize: Any, decompose: Any, n_times: int) -> str | None:
 def changes(tensorize: Any) -> list[tuple[Change, float]]:
     """List changes of signals that tell nothing, with their variance against that within windows.
 
-    Tempo, and the places of channels where these rise and fall together.
+    Time stretch, and channel mixing where channels rise and fall together.
     """
-    out: list[tuple[Change, float]] = [(tempo, TEMPO_SHARE)]
+    out: list[tuple[Change, float]] = [(TimeStretch(), STRETCH_VARIANCE)]
     if getattr(tensorize, "polarity_", False):
-        out.append((placement, PLACEMENT_SHARE))
+        out.append((ChannelMix(), MIX_VARIANCE))
     return out
 
 
@@ -103,7 +99,7 @@ def differences(
     within(some, maker, count, out[:end])
     power = _power(out[:end])
     for change, share in changes:
-        apart = out[end : end + n]
+        apart, change = out[end : end + n], _over_all(change, some)
         apart[...] = maker.transform(change(some, rng))
         apart -= maker.transform(change(some, rng))
         own = _power(apart)
@@ -120,39 +116,14 @@ def _power(rows: np.ndarray) -> float:
 
 def within(signals: np.ndarray, maker: Any, count: int, out: np.ndarray) -> None:
     """Write tensors of the parts of windows (n, c, t), less the mean of a window, to ``out``."""
-    length = int(signals.shape[-1])
-    edges = np.linspace(0, length, count + 1).astype(int)
     parts = out.reshape(count, len(signals), *out.shape[1:])
-    for part, (start, stop) in zip(parts, pairwise(edges), strict=True):
-        at = start + np.arange(length) % (stop - start)
-        part[...] = maker.transform(signals[:, :, at])
+    for i, part in enumerate(parts):
+        part[...] = maker.transform(Crop(count, part=i)(signals, 0))
     parts -= parts.mean(axis=0)
 
 
-def tempo(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Windows (n, c, t) that run faster or slower, each at a tempo of its own.
-
-    Linear between samples; a window that ends too early begins again.
-    """
-    n, _, t = signals.shape
-    rates = np.exp(rng.uniform(-TEMPO, TEMPO, (n, 1)))
-    place = (np.arange(t) * rates) % (t - 1)  # (n, t)
-    before = place.astype(np.intp)
-    share = (place - before).astype(signals.dtype)[:, None]
-    left, right = (np.take_along_axis(signals, (before + k)[:, None], axis=2) for k in (0, 1))
-    return np.asarray(left + share * (right - left))
-
-
-def placement(signals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Windows (n, c, t) whose channels have each taken up a little of the others.
-
-    As when an electrode sits elsewhere. Channels count by their standard deviation within windows;
-    means stay as they are.
-    """
-    n, c, _ = signals.shape
-    level = signals.mean(axis=2, keepdims=True, dtype=np.float64)
-    moving = (signals - level).astype(signals.dtype)
-    spread = np.sqrt(np.mean(np.square(moving, dtype=np.float64), axis=(0, 2)))
-    ratio = spread[:, None] / np.where(spread > 0, spread, 1)
-    taken = rng.normal(0.0, PLACEMENT / np.sqrt(c), (n, c, c)) * ratio
-    return np.asarray(signals + taken.astype(signals.dtype) @ moving)
+def _over_all(change: Change, signals: np.ndarray) -> Change:
+    """Return the change with standard deviations of channels over all windows, if it has any."""
+    if isinstance(change, ChannelMix) and change.channel_sds is None:
+        return ChannelMix.from_signals(signals, change.strength)
+    return change

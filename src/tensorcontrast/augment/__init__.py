@@ -7,18 +7,30 @@ from tensorcontrast.augment._base import Augmentation, from_config
 from tensorcontrast.augment.combine import Compose, OneOf
 from tensorcontrast.augment.presets import gentle, paper
 from tensorcontrast.augment.rotate import Rotate3D, find_triples
-from tensorcontrast.augment.signal import BandPass, Jitter, Mask, Scale, TimeShift
+from tensorcontrast.augment.signal import (
+    BandPass,
+    ChannelMix,
+    Crop,
+    Jitter,
+    Mask,
+    Scale,
+    TimeShift,
+    TimeStretch,
+)
 
 __all__ = [
     "Augmentation",
     "BandPass",
+    "ChannelMix",
     "Compose",
+    "Crop",
     "Jitter",
     "Mask",
     "OneOf",
     "Rotate3D",
     "Scale",
     "TimeShift",
+    "TimeStretch",
     "find_triples",
     "from_config",
     "gentle",

@@ -1,4 +1,4 @@
-"""Augmentations of any signal: noise, band-pass, mask, amplitude and shift."""
+"""Augmentations of any signal: noise, band-pass, mask, amplitude, time and mixing of channels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
+from tensorcontrast._arrays import as_float
+from tensorcontrast._signals import as_signals, check_finite
 from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
 
 _TINY = 1e-17
@@ -387,6 +389,206 @@ class TimeShift(Augmentation):
         padded = np.concatenate((sides[0], X, sides[1]), axis=2)
         views = np.lib.stride_tricks.sliding_window_view(padded, t, axis=2)
         return views[np.arange(n), :, most - shift]
+
+
+@register
+@dataclass(frozen=True)
+class Crop(Augmentation):
+    """Repeat one part of each window to the length of the window.
+
+    Keeps the class where windows are cut at arbitrary times, so that any part of one could be a
+    window. Do not use it for time-locked windows, such as single beats or gestures.
+
+    Parameters
+    ----------
+    n_parts : int, default=4
+        The part is one ``n_parts``-th of the window.
+    part : int or None, default=None
+        Which of the consecutive parts, from 0 to ``n_parts`` − 1. None takes as many samples from
+        a random place in each window.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Crop
+    >>> X = np.arange(6.0).reshape(1, 1, 6)
+    >>> Crop(2, part=1)(X, 0)
+    array([[[3., 4., 5., 3., 4., 5.]]])
+    >>> Crop(3)(X, 0)
+    array([[[4., 5., 4., 5., 4., 5.]]])
+    """
+
+    n_parts: int = 4
+    part: int | None = None
+
+    def _check_fields(self) -> None:
+        require(
+            is_integer(self.n_parts, 1),
+            f"Crop n_parts is {self.n_parts!r}; use an integer of 1 or more",
+        )
+        require(
+            self.part is None or (is_integer(self.part, 0) and self.part < self.n_parts),
+            f"Crop part is {self.part!r}; use None or an integer from 0 to {self.n_parts - 1}",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            self.n_parts <= n_times,
+            f"Crop has {self.n_parts} parts for {n_times} samples; use fewer parts",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, _, t = X.shape
+        if self.part is None:
+            length = t // self.n_parts
+            start = rng.integers(t - length + 1, size=(n, 1, 1))
+            return np.take_along_axis(X, start + np.arange(t) % length, axis=2)
+        first, end = (t * i // self.n_parts for i in (self.part, self.part + 1))
+        return X[:, :, first + np.arange(t) % (end - first)]
+
+
+@register
+@dataclass(frozen=True)
+class TimeStretch(Augmentation):
+    """Play each window faster or slower, at a random rate.
+
+    Values between samples are interpolated linearly. A window that ends too early starts again.
+
+    Parameters
+    ----------
+    max_log_rate : float, default=0.1
+        Largest natural logarithm of the rate, from 0 to 3: rates are log-uniform between
+        exp(−``max_log_rate``) and exp(``max_log_rate``). 0.1 is about 10 % faster or slower.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import TimeStretch
+    >>> TimeStretch(0.5)(np.arange(6.0).reshape(1, 1, 6), 0).round(2)
+    array([[[0.  , 1.15, 2.29, 3.44, 4.59, 0.73]]])
+    """
+
+    max_log_rate: float = 0.1
+
+    def _check_fields(self) -> None:
+        require(
+            is_number(self.max_log_rate, 0, 3),
+            f"TimeStretch max_log_rate is {self.max_log_rate!r}; use a number from 0 to 3",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            n_times >= 2,
+            f"TimeStretch needs at least 2 samples in time, X has {n_times}; use longer windows",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, _, t = X.shape
+        rates = np.exp(rng.uniform(-self.max_log_rate, self.max_log_rate, (n, 1)))
+        place = (np.arange(t) * rates) % (t - 1)  # (n, t)
+        before = place.astype(np.intp)
+        right = (place - before).astype(X.dtype)[:, None]
+        low, high = (np.take_along_axis(X, (before + k)[:, None], axis=2) for k in (0, 1))
+        return np.asarray(low + right * (high - low))
+
+
+@register
+@dataclass(frozen=True)
+class ChannelMix(Augmentation):
+    """Add a little of every channel to every other, as if the sensors sat elsewhere.
+
+    With x_i channel i without its mean, σ_i its standard deviation and C channels, x_i becomes
+    x_i + Σ_j a_ij·(σ_i / σ_j)·x_j, with a_ij drawn from N(0, ``strength``² / C) for each window.
+    Means stay as they are. Constant channels neither give nor take.
+
+    Keeps the class where the channels record one source from several places, as the leads of an ECG
+    or EEG do.
+
+    Parameters
+    ----------
+    strength : float, default=0.3
+        Standard deviation of what a channel takes up, relative to its own.
+    channel_sds : tuple of float or None, default=None
+        σ of each channel. None takes that of each window, which makes the noise of a channel large
+        where it is silent for a window; see `from_signals`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import ChannelMix
+    >>> X = np.random.default_rng(0).normal(size=(200, 2, 50)) * [[1.0], [20.0]]
+    >>> change = ChannelMix(0.3)(X, 0) - X
+    >>> (change.std(axis=(0, 2)) / X.std(axis=(0, 2))).round(1)
+    array([0.3, 0.3])
+    """
+
+    strength: float = 0.3
+    channel_sds: tuple[float, ...] | None = None
+
+    @classmethod
+    def from_signals(cls, X: Any, strength: float = 0.3) -> ChannelMix:
+        """Return the augmentation with the standard deviations of channels within these windows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_windows, n_channels, n_times)
+            Signals, finite.
+        strength : float, default=0.3
+            See the class.
+        """
+        X = as_float(as_signals(X, way=""))
+        require(len(X) > 0, "X holds no window; ChannelMix.from_signals needs at least one")
+        check_finite(X, limit=float(np.finfo(np.float64).max) ** 0.5 / X.shape[2])
+        level, moving = _without_mean(X)
+        variances = np.mean(np.square(moving, dtype=np.float64), axis=(0, 2))
+        return cls(strength, tuple(_sds(variances, np.abs(level).max(axis=(0, 2)))))
+
+    def _check_fields(self) -> None:
+        require(
+            is_number(self.strength, 0),
+            f"ChannelMix strength is {self.strength!r}; use 0 or more",
+        )
+        require(
+            self.channel_sds is None
+            or (
+                isinstance(self.channel_sds, tuple)
+                and all(is_number(s, 0) for s in self.channel_sds)
+            ),
+            f"ChannelMix channel_sds is {self.channel_sds!r}; use None or one number of 0 or more "
+            "for each channel",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        require(
+            self.channel_sds is None or len(self.channel_sds) == n_channels,
+            f"ChannelMix has {len(self.channel_sds or ())} standard deviations, X has {n_channels} "
+            "channels; give one for each",
+        )
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        n, c, _ = X.shape
+        level, moving = _without_mean(X)
+        if self.channel_sds is None:
+            variances = np.mean(np.square(moving, dtype=np.float64), axis=2)
+            sds = _sds(variances, np.abs(level)[:, :, 0])  # n, c
+        else:
+            sds = np.array(self.channel_sds)
+        given = np.where(sds > 0, sds, np.inf)
+        ratio = sds[..., :, None] / given[..., None, :]  # [n,] c, c
+        mixing = rng.normal(0.0, self.strength / np.sqrt(c), (n, c, c)) * ratio
+        return np.asarray(X + mixing.astype(X.dtype) @ moving)
+
+
+def _without_mean(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means (n, c, 1) in float64 of windows (n, c, t), and the windows less these."""
+    level = X.mean(axis=2, keepdims=True, dtype=np.float64)
+    return level, (X - level).astype(X.dtype)
+
+
+def _sds(variances: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return standard deviations, 0 where these are no more than rounding errors of the mean."""
+    sds = np.sqrt(variances)
+    return np.where(sds > 1e-14 * levels, sds, 0.0)
 
 
 def _one_of(what: str, value: object, choices: tuple[str, ...]) -> None:
