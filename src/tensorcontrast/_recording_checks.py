@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -216,7 +217,11 @@ def check_finite(X: AnyArray, channels: tuple[str, ...] | None) -> None:
 
 
 def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> list[int]:
-    """Positions of names or indices; a missing one is an error that lists those there are."""
+    """Positions of names, indices or patterns; a missing one is an error that lists all names.
+
+    A text with ``*`` or ``?`` that is no name itself stands for all names that match it, in the
+    order of ``names``.
+    """
     items = [wanted] if isinstance(wanted, str | int) else list(wanted)
     rows: list[int] = []
     missing: list[str | int] = []
@@ -225,8 +230,18 @@ def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> l
             rows.append(int(item))
         elif isinstance(item, str) and item in names:
             rows.append(list(names).index(item))
+        elif isinstance(item, str) and any(sign in item for sign in "*?"):
+            found = [k for k, name in enumerate(names) if _like(item, name)]
+            rows += found
+            missing += [] if found else [item]
         else:
             missing.append(item)
     if missing or not rows:
         raise InvalidInputError(f"no {what} {listed(missing)}; there are {listed(names)}")
     return rows
+
+
+def _like(pattern: str, name: str) -> bool:
+    """Whether a name matches a pattern in which ``*`` is any text and ``?`` any character."""
+    parts = (re.escape(c) if c not in "*?" else "." + "*" * (c == "*") for c in pattern)
+    return re.fullmatch("".join(parts), name, flags=re.DOTALL) is not None

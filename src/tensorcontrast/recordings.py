@@ -22,6 +22,7 @@ from tensorcontrast._recording_checks import (
     positions,
 )
 from tensorcontrast._signals import warn_if_transposed
+from tensorcontrast.conversions import concat, resample
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.names import listed, visible
 
@@ -256,7 +257,8 @@ class Recordings:
     ) -> Recordings:
         """Keep the samples of some groups or classes, and some channels in the order given.
 
-        A name that is not there is an error that lists those there are.
+        Channels and classes are names, positions or patterns such as ``"EEG *"``. A name that is
+        not there is an error that lists those there are.
         """
         keep = np.ones(len(self), dtype=bool)
         if groups is not None:
@@ -285,6 +287,24 @@ class Recordings:
             channels=new_names if self.channels else None,
             units=tuple(units) if isinstance(units, list) else units,
         )
+
+    def rename_channels(self, mapping: Mapping[str | int, str]) -> Recordings:
+        """Give some channels, named or counted from 0, other names.
+
+        Examples
+        --------
+        >>> rec = Recordings(np.zeros((1, 2, 50)), channels=["EEG Fpz-Cz", "EOG"])
+        >>> rec.rename_channels({"EEG Fpz-Cz": "Fpz"}).channels
+        ('Fpz', 'EOG')
+        """
+        names = list(self.channels or (str(c) for c in range(self.n_channels)))
+        before = tuple(names)
+        for old, new in mapping.items():
+            for row in positions("channel", [old], before):
+                names[row] = new
+        return self._with(channels=as_names("channels", names, self.n_channels))
+
+    resample = resample
 
     def _with(self, **changes: Any) -> Recordings:
         """Copy with changes that are known to be valid."""
@@ -387,6 +407,8 @@ class Recordings:
             columns={**per_window, "recording": source, "start": parts.start},
             **about,
         )
+
+    concat = staticmethod(concat)
 
     # -------------------------------------------------------------------- files
 

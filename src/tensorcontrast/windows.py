@@ -145,21 +145,27 @@ def cut(
             f"no window of {points} points is left of {len(arrays)} signals; take a shorter window "
             "or another label_rule"
         )
+    return Windows(
+        X=stack_windows(arrays, starts, points),
+        y=np.concatenate(chosen) if codes is not None else None,
+        recording=np.concatenate(sources),
+        start=np.concatenate(starts),
+        classes=names,
+    )
+
+
+def stack_windows(arrays: list[AnyArray], starts: list[IntArray], points: int) -> AnyArray:
+    """Windows (n, channel, points) of signals (channel, time) that begin at the given samples."""
+    total = sum(len(start) for start in starts)
     dtype = np.result_type(np.float32, *{array.dtype for array in arrays})
-    X = np.empty((total, n_channels, points), dtype=dtype)
+    X = np.empty((total, arrays[0].shape[0], points), dtype=dtype)
     row = 0
     for array, start in zip(arrays, starts, strict=True):
         if len(start):
             view = np.lib.stride_tricks.sliding_window_view(array, points, axis=1)
             X[row : row + len(start)] = view[:, start].transpose(1, 0, 2)
             row += len(start)
-    return Windows(
-        X=X,
-        y=np.concatenate(chosen) if codes is not None else None,
-        recording=np.concatenate(sources),
-        start=np.concatenate(starts),
-        classes=names,
-    )
+    return X
 
 
 def _signal(k: int, signal: npt.ArrayLike, time_axis: int) -> AnyArray:
