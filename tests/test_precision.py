@@ -1,5 +1,7 @@
 """Levels, units and types of numbers: what is on top of a level is computed to its own digits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -109,6 +111,22 @@ def test_tensors_that_float32_cannot_hold_are_an_error(kind):
         CPD(rank=2, **options).fit(given)
     assert CPD(rank=2, max_iter=5, tol=0).fit(T).center_.dtype == np.float64
     assert CPD(rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype == np.float32
+
+
+@pytest.mark.parametrize("where", ["mapped", "dask", "stream"])
+def test_blocks_that_float32_cannot_hold_are_an_error(where, tmp_path):
+    X = 10**9 + np.random.default_rng(0).integers(0, 100, (40, 3, 8))
+    if where == "mapped":
+        np.save(tmp_path / "X.npy", X)
+        data = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif where == "dask":
+        data = pytest.importorskip("dask.array").from_array(X, chunks=(20, -1, -1))
+    else:
+        data = partial(np.array_split, X, 2)
+    with pytest.raises(InvalidInputError, match=r"lose digits as float32.*dtype='float64'"):
+        CPD(2, random_state=0).fit(data)
+    exact = CPD(2, dtype="float64", random_state=0).fit(data)
+    assert exact.center_.dtype == np.float64
 
 
 def test_networks_refuse_tensors_that_float32_cannot_hold():

@@ -58,8 +58,9 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         X = as_array(X, missing=nan, way=MASK_WAY if masks else "")
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
-    if reset and isinstance(X, np.ndarray) and _becomes_float32(X.dtype, dtype):
-        _check_rounding(estimator, X)
+    if reset and isinstance(X, np.ndarray) and becomes_float32(X.dtype, dtype):
+        own = "dtype" in estimator.get_params()
+        check_rounding(X, f"{name}: X", "float64 numbers and leave dtype None, or " if own else "")
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
         check_dims(estimator, X.shape)
     try:
@@ -87,14 +88,14 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     return X
 
 
-def _becomes_float32(given: np.dtype[Any], wanted: Any) -> bool:
+def becomes_float32(given: np.dtype[Any], wanted: Any) -> bool:
     """Whether numbers of a type that float32 cannot hold are to be rounded to it."""
     if given.kind not in "iuf" or float_type(given) == np.float32:
         return False
     return bool(given.kind in "iu" if isinstance(wanted, list) else wanted == np.float32)
 
 
-def _check_rounding(estimator: Any, X: Array) -> None:
+def check_rounding(X: Array, name: str, way: str = "") -> None:
     """Raise where rounding X (n, …) to float32 loses a thousandth of what varies on its mean."""
     if X.ndim < 2 or len(X) < 2 or 0 in X.shape:
         return
@@ -105,11 +106,9 @@ def _check_rounding(estimator: Any, X: Array) -> None:
     some /= largest  # squares must stay in range
     spread, level = float(np.sqrt(some.var(axis=0).mean())), float(np.sqrt(np.square(some).mean()))
     if spread > 0 and level * np.finfo(np.float32).eps / 2 > 1e-3 * spread:
-        own = "dtype" in estimator.get_params()
         raise InvalidInputError(
-            f"{type(estimator).__name__}: X ({X.dtype}) would lose digits as float32: its mean is "
-            f"{level / spread:.2g} times as large as what varies on top of it; pass "
-            f"{'float64 numbers and leave dtype None, or ' if own else ''}X - X.mean(axis=0)"
+            f"{name} ({X.dtype}) would lose digits as float32: its mean is {level / spread:.2g} "
+            f"times as large as what varies on top of it; pass {way}X - X.mean(axis=0)"
         )
 
 

@@ -277,6 +277,8 @@ def with_nan(source: Any, allowed: bool) -> Any:
 
 def checked_block(block: Array, source: Source, start: int) -> Array:
     """Return the block in the source's dtype; raise where it holds what cannot be fitted."""
+    if checks.becomes_float32(block.dtype, source.dtype):
+        checks.check_rounding(block, source.name, "dtype='float64' or ")
     block = np.ascontiguousarray(block, dtype=source.dtype)
     checks.check_values(block, source.name, first=start, nan=allows_nan(source))
     return block
