@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, _stft, load_model
 from tensorcontrast._polarity import REPRESENTATIONS, reference
-from tensorcontrast.errors import DamagedFileError
+from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.model_io import save_model
 
 LAWS = {
@@ -208,7 +208,6 @@ def test_files_from_before_there_was_polarity(tmp_path):
     [
         {"reference_": np.ones(4)},
         {"reference_": np.ones((3, 1))},
-        {"reference_": np.array([1.0, np.nan, 0.0])},
         {"reference_": np.array([1, 2, 3])},
         {"reference_": [1.0, 2.0, 3.0]},
         {"reference_": "first"},
@@ -227,6 +226,14 @@ def test_a_damaged_reference_is_told(tmp_path, change):
     save_model(transformer, tmp_path / "s.tcm")
     with pytest.raises(DamagedFileError, match=r"s\.tcm"):
         load_model(tmp_path / "s.tcm")
+
+
+def test_a_reference_that_is_not_finite_is_never_written(tmp_path):
+    transformer = SpectrogramTensor(fs=50, polarity=True).fit(leads())
+    transformer.reference_ = np.array([1.0, np.nan, 0.0])
+    with pytest.raises(InvalidInputError, match="reference_ holds NaN"):
+        save_model(transformer, tmp_path / "s.tcm")
+    assert not (tmp_path / "s.tcm").exists()
 
 
 # ---------------------------------------------------------------------------- features

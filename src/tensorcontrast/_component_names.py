@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 
 def component_names(count: int) -> list[str]:
@@ -33,5 +32,7 @@ class ComponentNamesMixin:
         input_features : ignored
             Names of features are those of the components, whatever the input is called.
         """
+        from sklearn.utils.validation import check_is_fitted  # slow, and no help text needs it
+
         check_is_fitted(self)
         return np.array(component_names(int(self._n_features_out)), dtype=object)

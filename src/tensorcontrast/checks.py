@@ -108,7 +108,7 @@ def check_rounding(X: Array, name: str, way: str = "") -> None:
     if spread > 0 and level * np.finfo(np.float32).eps / 2 > 1e-3 * spread:
         raise InvalidInputError(
             f"{name} ({X.dtype}) would lose digits as float32: its mean is {level / spread:.2g} "
-            f"times as large as what varies on top of it; pass {way}X - X.mean(axis=0)"
+            f"times as large as what varies on top of it; pass {way}X minus its mean over windows"
         )
 
 

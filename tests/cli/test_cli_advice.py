@@ -13,10 +13,12 @@ from tensorcontrast.cli.app import app
 
 SOURCE = Path(tensorcontrast.__file__).parent
 #: What no command reaches, or what is a file of settings there.
-ELSEWHERE = ("_arrays.py", "cli", "augment", "neural", "evaluate", "report", "datasets")
+ELSEWHERE = ("_arrays.py", "cli", "augment", "neural", "evaluate", "report", "datasets",
+             "conversions")  # fmt: skip
 #: Keywords that commands never pass, or check themselves first.
 PYTHON_ONLY = {
     "label_rule", "overlap", "short", "time_axis", "scale", "beside", "sequence", "noise",
+    "min_share",
 }  # fmt: skip
 
 

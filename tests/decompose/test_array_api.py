@@ -30,7 +30,7 @@ def agree(there, here):
         assert len(there) == len(here)
         for a, b in zip(there, here, strict=True):
             agree(a, b)
-    elif isinstance(here, float):
+    elif isinstance(here, float | int):
         assert there == pytest.approx(here, rel=1e-4)
     else:
         assert isinstance(there, torch.Tensor)
@@ -51,6 +51,7 @@ def test_every_kernel_on_torch(dims, dtype, beside):
     calls = [
         (kernels.inner, (X, X)),
         (kernels.row_norms_squared, (X,)),
+        (kernels.entries, (factors,)),
         (kernels.khatri_rao, (factors,)),
         (kernels.gram, (factors,)),
         (kernels.factor_products, (X, W)),
@@ -66,8 +67,9 @@ def test_every_kernel_on_torch(dims, dtype, beside):
         (kernels.normal_form, (factors, np.linalg.norm(W, axis=0))),
     ]
     names = {function.__name__ for function, _ in calls}
-    # A Hungarian matching, in SciPy; and what no array library takes part in.
-    assert names == set(kernels.__all__) - {"factor_match_score", "parted"}
+    # A Hungarian matching, in SciPy; lengths of columns, in NumPy; and what no array library
+    # takes part in.
+    assert names == set(kernels.__all__) - {"factor_match_score", "balanced", "parted"}
     for function, arguments in calls:
         there = [as_torch(a) if isinstance(a, np.ndarray | list) else a for a in arguments]
         agree(function(*there), function(*arguments))

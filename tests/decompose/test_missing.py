@@ -407,7 +407,8 @@ def test_model_files_from_before_load_with_the_defaults(data, tmp_path):
     path = tmp_path / "m.tcm"
     model.save(path)
     header, arrays = container.read(path, model_io.KIND)
-    for name in ("missing", "robust", "checkpoint", "every"):
+    assert "checkpoint" not in header["model"]["params"]
+    for name in ("missing", "robust", "every"):
         del header["model"]["params"][name]
     for name in ("sample_weight_", "degeneracy_"):
         del header["model"]["learned"][name]

@@ -160,8 +160,7 @@ def test_labels_have_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert there.label_gain_ == pytest.approx(here.label_gain_)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.3])
-@pytest.mark.parametrize("graph", ["true", "pseudo"])
+@pytest.mark.parametrize(("graph", "share"), [("true", 1.0), ("true", 0.3), ("pseudo", 0.3)])
 def test_known_labels_in_the_graph(graph: str, share: float) -> None:
     X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
     some = np.where(np.random.default_rng(0).random(N) < share, y, -1)
