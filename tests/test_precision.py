@@ -107,7 +107,7 @@ def test_tensors_that_float32_cannot_hold_are_an_error(kind):
     T = X[:, :, :8] + 1e6
     given = {"integers": (1e3 * T).astype("int64"), "list": T.tolist()}.get(kind, T)
     options = {"dtype": "float32"} if kind == "float32 asked for" else {}
-    with pytest.raises(InvalidInputError, match="lose digits.*X minus its mean over windows"):
+    with pytest.raises(InvalidInputError, match=r"lose digits.*X minus its mean over windows"):
         CPD(rank=2, **options).fit(given)
     assert CPD(rank=2, max_iter=5, tol=0).fit(T).center_.dtype == np.float64
     assert CPD(rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype == np.float32
