@@ -315,7 +315,7 @@ def _covered_time(segments: list[Segment]) -> tuple[npt.NDArray[Any], npt.NDArra
     return edges, np.cumsum(lengths)
 
 
-def label_segments(labels: Any) -> list[Segment]:
+def label_segments(labels: Any, *, name: str = "labels") -> list[Segment]:
     """Stretches of equal labels, in samples, of an array with one label per sample.
 
     Unknown labels (-1, None, NaN, empty text) belong to no segment.
@@ -325,7 +325,7 @@ def label_segments(labels: Any) -> list[Segment]:
     >>> label_segments(["a", "a", None, "b"])
     [Segment(start=0, stop=2, label='a'), Segment(start=3, stop=4, label='b')]
     """
-    read = read_labels(labels)
+    read = read_labels(labels, name=name)
     edges = np.flatnonzero(np.diff(read.codes, prepend=-2, append=-2)).tolist()
     values = read.classes.tolist()
     return [Segment(a, b, values[read.codes[a]]) for a, b in pairwise(edges) if read.codes[a] >= 0]

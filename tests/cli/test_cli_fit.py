@@ -450,3 +450,32 @@ def test_one_window_is_told_how_to_cut(cli, recordings, tmp_path):
     done = cli("fit", path, "-o", tmp_path / "m.tcm")
     assert done.code == 4
     assert "at least 2 windows" in done.err and "--window" in done.err
+
+
+def test_continuous_tables_are_read_by_a_pattern(cli, tmp_path, small):
+    rng = np.random.default_rng(0)
+    for person in ("S1", "S2"):
+        rows = ["time,a,b,what"]
+        for k in range(640):
+            a, b = rng.normal(size=2)
+            rows.append(f"{k / 32},{a:.4f},{b:.4f},{'rest' if k < 300 else 'move'}")
+        (tmp_path / f"{person}.csv").write_text("\n".join(rows), encoding="utf-8")
+    reading = ["--labels", "what", "--groups", r"(?P<group>S\d)"]
+    model, data = tmp_path / "m.tcm", tmp_path / "*.csv"
+    done = cli("fit", data, "-o", model, "--window", 2, *reading, *small, "--json")
+    assert done.code == 0, done.err
+    features = tmp_path / "f.npz"
+    done = cli("transform", model, data, "-o", features, *reading, "--json")
+    assert (done.json["samples"], done.json["labelled"], done.json["groups"]) == (20, 20, 2)
+    with np.load(features) as content:
+        assert content["start"].tolist() == [64 * k for k in range(10)] * 2
+        assert content["recording"].tolist() == ["S1.csv"] * 10 + ["S2.csv"] * 10
+    share = ["--label-share", 0.9, "--drop-unlabelled"]
+    done = cli("transform", model, data, "-o", features, *reading, *share, "--force", "--json")
+    assert done.json["samples"] == 18
+    assert "left out 2 of 20 windows" in done.json["warnings"][0]
+    done = cli("fit", data, "-o", tmp_path / "n.tcm", "--window", 2, "--label-share", 2)
+    assert done.code == 2 and "--label-share 2 is not above 0" in done.err
+    done = cli("fit", data, "-o", tmp_path / "n.tcm", "--window", 2, "--labels", "who")
+    assert done.code != 0 and "no column 'who' for label" in done.err
+    assert not (tmp_path / "n.tcm").exists()

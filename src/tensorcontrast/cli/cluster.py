@@ -138,7 +138,8 @@ def open_data(data: str, options: Reading, cluster: Cluster) -> StoredRecordings
         return None
     if cluster.scheduler not in (None, "local") and (cluster.workers or cluster.memory_limit):
         raise UsageFailure("--workers and --memory-limit are for --scheduler local")
-    for name in ("labels", "groups", "sample", "time", "where", "window", "step", "drop_nan"):
+    names = ("labels", "groups", "sample", "time", "where", "window", "step", "drop_nan")
+    for name in (*names, "label_share", "drop_unlabelled"):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise UsageFailure(

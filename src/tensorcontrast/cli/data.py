@@ -16,7 +16,7 @@ from tensorcontrast.cli.options import DATASETS, complete_data
 from tensorcontrast.cli.session import Session
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
 from tensorcontrast.names import listed
-from tensorcontrast.readers.grouping import groups_by_name, is_pattern
+from tensorcontrast.readers.grouping import is_pattern
 
 if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
@@ -30,7 +30,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder of NumPy files, a Zarr store, or a "
+        help="npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder, a pattern such as 'data/*.csv', a "
+        "Zarr store, or a "
         f"built-in dataset: {', '.join(DATASETS)}.",
         autocompletion=complete_data,
         show_default=False,
@@ -92,6 +93,22 @@ class Reading:
             "--data-format", metavar="NAME", help="Format, where the name of the file is unclear."
         ),
     ] = None
+    label_share: Annotated[
+        float | None,
+        _option(
+            "--label-share",
+            metavar="SHARE",
+            help="Share of a window that its label must cover (default 0.5); else it is unknown.",
+        ),
+    ] = None
+    drop_unlabelled: Annotated[
+        bool,
+        typer.Option(
+            "--drop-unlabelled",
+            help="Leave out windows of continuous recordings without a label.",
+            rich_help_panel=READING,
+        ),
+    ] = False
     drop_nan: Annotated[
         bool,
         typer.Option(
@@ -190,8 +207,8 @@ def _load(data: str, options: Reading, windows: cutting.Windows | None) -> tuple
 
     if is_pattern(options.groups):
         raise UsageFailure(f"--groups {options.groups!r} is for names of files; {data} is built in")
-    for option in ("sample", "time", "data_format"):
-        if getattr(options, option) is not None:
+    for option in ("sample", "time", "data_format", "label_share", "drop_unlabelled"):
+        if getattr(options, option):
             name = option.replace("_", "-")
             raise UsageFailure(f"--{name} is for files; {data} is a built-in dataset")
     if data == "synthetic":
@@ -226,6 +243,7 @@ def _read_file(
 ) -> tuple[Recordings, bool]:
     """Read a file with the options that its reader has; tells whether windows were cut."""
     from tensorcontrast import readers
+    from tensorcontrast.readers.table import long_form_file
 
     path = Path(data).expanduser()
     kind = options.data_format or readers._format_of(path)
@@ -238,6 +256,12 @@ def _read_file(
     for option, column in (("sample", options.sample), ("time", options.time)):
         if column is not None and option not in accepted:
             raise UsageFailure(f"--{option} is for CSV and Parquet tables; {data} is {kind}")
+    for option in ("label_share", "drop_unlabelled"):
+        if getattr(options, option) and option not in accepted:
+            words = option.replace("_", "-")
+            raise UsageFailure(f"--{words} is for continuous recordings; {data} is {kind}")
+    if options.label_share is not None and not 0 < options.label_share <= 1:
+        raise UsageFailure(f"--label-share {options.label_share:g} is not above 0 and at most 1")
     wanted: dict[str, Any] = {
         "sample": options.sample,
         "time": options.time,
@@ -245,6 +269,8 @@ def _read_file(
         "group": None if is_pattern(options.groups) else options.groups,
         "fs": options.fs,
         "channels": names,
+        "label_share": options.label_share,
+        "drop_unlabelled": options.drop_unlabelled or None,
         "allow_nan": gaps or None,
     }
     for keyword, value in wanted.items():
@@ -254,13 +280,20 @@ def _read_file(
     if model is not None and names is None and named and model.channels_ is not None:
         given["channels"] = list(model.channels_)
     cut = None
-    if windows is not None and "window" in accepted:
+    table = "sample" in accepted
+    if table and long_form_file(path, options.sample):
+        for keyword in ("label_share", "drop_unlabelled"):
+            given.pop(keyword, None)  # each window has one label
+    elif windows is not None and "window" in accepted:
         cut = windows.for_reader()
+        if cut is None and (table or "label" in given or "labels" in given):
+            raise UsageFailure(
+                "--window and --step of continuous recordings must both be in seconds or both in "
+                "points"
+            )
         given |= cut or {"window_s": math.inf}  # cut later, at the rate that is then known
-    rec = readers.read(path, format=kind, **given)
-    if is_pattern(options.groups):
-        files = rec.columns.get("record", np.full(len(rec), path.name))
-        rec = _rebuilt(rec, groups=groups_by_name(str(options.groups), files.tolist()))
+    groups = options.groups if is_pattern(options.groups) else None
+    rec = readers.read(path, format=kind, groups=groups, **given)
     return rec if "label" in accepted else _roles(rec, options, data), cut is not None
 
 

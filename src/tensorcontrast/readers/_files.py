@@ -51,6 +51,74 @@ def existing(path: str | Path) -> Path:
     return found
 
 
+def is_glob(path: str | Path) -> bool:
+    """Whether a path is a pattern for names of files, such as ``data/*.csv``."""
+    return any(mark in str(path) for mark in "*?[") and not _there(Path(path))
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.expanduser().exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def matching_files(pattern: str | Path) -> tuple[Path, list[Path]]:
+    """Folder before the first wildcard of a pattern, and the files that match, sorted."""
+    parts = Path(pattern).expanduser().parts
+    first = next(k for k, part in enumerate(parts) if any(mark in part for mark in "*?["))
+    folder = Path(*parts[:first])
+    try:
+        found = sorted(p for p in folder.glob(str(Path(*parts[first:]))) if p.is_file())
+    except (OSError, ValueError) as error:
+        raise FileError(f"{pattern}: cannot be searched: {error}") from error
+    if not found:
+        raise DataNotFoundError(f"{pattern}: no file matches this pattern")
+    return folder, found
+
+
+def data_files(path: str | Path, suffixes: tuple[str, ...]) -> list[tuple[str, Path]]:
+    """Files of a data set, each with its name below the folder.
+
+    Parameters
+    ----------
+    path : path
+        One file; a pattern such as ``data/*.csv``; or a folder, which is searched with its
+        subfolders for the suffixes. Files and folders whose names begin with a dot are left out.
+    """
+    if is_glob(path):
+        folder, files = matching_files(path)
+    else:
+        folder = existing(path)
+        if folder.is_file():
+            return [(folder.name, folder)]
+        files = files_below(folder, suffixes)
+        if not files:
+            raise DataNotFoundError(
+                f"{folder}: holds no file that ends in {', '.join(suffixes)}; name another folder"
+            )
+    return [(file.relative_to(folder).as_posix(), file) for file in files]
+
+
+def data_name(path: str | Path) -> str:
+    """Name of a data set: of its file without suffix, or of its folder."""
+    source = Path(path).expanduser()
+    if is_glob(source):
+        return matching_files(source)[0].resolve().name
+    return source.resolve().name if source.is_dir() else source.stem
+
+
+def files_below(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files in a folder and below it that end in one of the suffixes, sorted."""
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.name.lower().endswith(suffixes)
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        and file.is_file()
+    )
+
+
 def expands_too_much(claimed: int, stored: int) -> bool:
     """Whether ``claimed`` bytes out of ``stored`` ones are more than signals ever give."""
     return claimed > max(_ALWAYS, _EACH_BYTE * stored)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tensorcontrast.errors import FileError, InvalidInputError
 
-__all__ = ["groups_by_name", "is_pattern"]
+__all__ = ["groups_by_name", "is_pattern", "parts_by_name"]
 
 
 def is_pattern(text: str | None) -> bool:
@@ -33,6 +33,17 @@ def groups_by_name(pattern: str, names: Iterable[str]) -> npt.NDArray[np.str_]:
     >>> groups_by_name(r"(?P<group>S\d+)", ["S1-night1.edf", "S1-night2.edf", "S2-night1.edf"])
     array(['S1', 'S1', 'S2'], dtype='<U2')
     """
+    return parts_by_name(pattern, names)["group"]
+
+
+def parts_by_name(pattern: str, names: Iterable[str]) -> dict[str, npt.NDArray[np.str_]]:
+    r"""Match each file's name: the part ``group``, and all others that the pattern names.
+
+    Examples
+    --------
+    >>> parts_by_name(r"(?P<group>S\d+)-(?P<session>\w+)", ["S1-a.csv", "S2-b.csv"])["session"]
+    array(['a', 'b'], dtype='<U1')
+    """
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -44,7 +55,7 @@ def groups_by_name(pattern: str, names: Iterable[str]) -> npt.NDArray[np.str_]:
         raise InvalidInputError(
             f"groups={pattern!r} has no part named 'group'; write one such as '(?P<group>S\\d+)'"
         )
-    found = []
+    found: list[dict[str, str]] = []
     for name in names:
         match = compiled.search(name)
         if match is None or not match["group"]:
@@ -52,5 +63,7 @@ def groups_by_name(pattern: str, names: Iterable[str]) -> npt.NDArray[np.str_]:
                 f"{name}: the name does not match groups={pattern!r}; change the pattern, or leave "
                 "the file out"
             )
-        found.append(match["group"])
-    return np.array(found, dtype=np.str_)
+        found.append({part: value or "" for part, value in match.groupdict().items()})
+    return {
+        part: np.array([one[part] for one in found], dtype=np.str_) for part in compiled.groupindex
+    }

@@ -1,10 +1,15 @@
-"""CSV and Parquet tables in long form: one row for each point in time of each sample."""
+"""CSV and Parquet tables: windows in long form, and continuous recordings in wide form.
+
+Long form has a column with the id of the window that a row belongs to. A table without one is
+continuous: a column of time (or a rate that is given), and one column per channel.
+"""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +28,21 @@ from tensorcontrast.names import from_csv_text, listed
 from tensorcontrast.readers._files import (
     MOST_CHANNELS,
     check_expansion,
-    existing,
+    data_files,
+    data_name,
     file_errors,
     optional,
 )
+from tensorcontrast.readers.columns import ROLES, check_rate, column_of, numbers
+from tensorcontrast.readers.continuous import Cutting, windows_of
+from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.windows import MIN_LABEL_SHARE
 
-# Names that are taken for the columns of a role when the caller names none, first match wins.
-ROLES: dict[str, tuple[str, ...]] = {
-    "sample": ("sample", "sample_id", "window", "window_id", "series", "series_id", "id"),
-    "time": ("time", "t", "index", "step", "timestamp"),
-    "label": ("label", "class", "target", "y"),
-    "group": ("group", "subject", "subject_id", "patient", "patient_id"),
-}
+__all__ = ["CSV_SUFFIXES", "PARQUET_SUFFIXES", "long_form_file", "read_csv", "read_parquet"]
 
-#: Largest difference between the rate of a time column and ``fs``, as a share of ``fs``.
-RATE_TOLERANCE = 0.01
+CSV_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET_SUFFIXES = (".parquet", ".pq")
 
 
 def read_csv(
@@ -51,30 +55,59 @@ def read_csv(
     channels: Sequence[str] | None = None,
     fs: float | None = None,
     separator: str | None = None,
+    window_s: float | None = None,
+    window: int | None = None,
+    overlap: float = 0.0,
+    label_share: float = MIN_LABEL_SHARE,
+    drop_unlabelled: bool = False,
     allow_nan: bool = False,
 ) -> Recordings:
-    """Read a CSV table in long form.
+    """Read a CSV table in long form, or continuous recordings in wide form.
+
+    A table with a column for ``sample`` is in long form: one row per sample in time of each window.
+    Any other is continuous: one row per sample in time, cut into windows here. Gaps in time cut a
+    recording; no window spans one, and a warning says how many windows that costs.
 
     Parameters
     ----------
     path : path
-        The file; ``.tsv`` and a final ``.gz`` are understood.
+        The file; ``.tsv`` and a final ``.gz`` are understood. For continuous recordings also a
+        pattern, such as ``"data/*.csv"``, or a folder, which is searched with its subfolders.
     sample, time, label, group : str, optional
-        Names of columns: id of the sample a row belongs to; time or position in the sample (rows
+        Names of columns: id of the window a row belongs to; time or position (rows of long form
         are sorted by it; without it their order in the file counts); class (empty cells for
-        unlabelled samples); group. By default the first of the usual names that is there, see
-        ``ROLES``.
+        unknown); group. By default the first of the usual names that is there, see
+        ``tensorcontrast.readers.columns.ROLES``; but a column ``y`` of a continuous table is a
+        channel. In a continuous table, each value of the group column is a recording of its own;
+        without that column, the name of the file is the group.
     channels : sequence of str, optional
         Columns with signals, in this order; by default all others.
     fs : float, optional
         Samples per second. A time column (in s, ms, µs, ns, or dates) whose rate differs by more
-        than 1 % is an error; one that counts 0, 1, 2, … says nothing of the rate.
+        than 1 % is an error; one that counts 0, 1, 2, … says nothing of the rate. For continuous
+        recordings the rate of the time column is the default.
     separator : str, optional
         Between columns; by default a comma, or a tab for ``.tsv``.
+    window_s, window, overlap
+        Windows of continuous recordings, as in :meth:`Recordings.from_signals`. Without a length,
+        windows of 10 s are cut, with a warning; recordings shorter than 20 s stay whole.
+    label_share : float
+        For continuous recordings: the label of a window is the one that most of its samples have,
+        if that is at least this share of all; else the window has none.
+    drop_unlabelled : bool
+        Leave out windows of continuous recordings that have no label, with a warning.
     allow_nan : bool
         Accept missing values, which become NaN.
     """
-    source = existing(path)
+    roles = {"sample": sample, "time": time, "label": label, "group": group}
+    how = Cutting(window_s, window, overlap, label_share, drop_unlabelled, False, allow_nan)
+    files = data_files(path, CSV_SUFFIXES)
+    frames = ((name, file, _csv_frame(file, separator)) for name, file in files)
+    return _read_tables(Path(path), len(files), frames, roles, channels, fs, how, first_line=2)
+
+
+def _csv_frame(source: Path, separator: str | None) -> Any:
+    """Read a whole text table."""
     pandas = optional("pandas")
     tab = ".tsv" in source.suffixes[-2:]
     between = separator or ("\t" if tab else ",")
@@ -96,8 +129,88 @@ def read_csv(
                 f"{source}: rows have more cells than the first line has names of columns"
             )
         _take_quotes_away(frame)
-        roles = {"sample": sample, "time": time, "label": label, "group": group}
-        return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=2)
+    return frame
+
+
+def _read_tables(
+    path: Path,
+    n_files: int,
+    frames: Iterable[tuple[str, Path, Any]],
+    roles: dict[str, str | None],
+    channels: Sequence[str] | None,
+    fs: float | None,
+    how: Cutting,
+    first_line: int,
+) -> Recordings:
+    """Windows of one table in long form, or of continuous recordings in one or more tables."""
+    recordings = []
+    for name, file, frame in frames:
+        with file_errors(file, "a table"):
+            columns = [str(column) for column in frame.columns]
+            if is_long_form(columns, roles["sample"]):
+                _check_long_form(file, frame, columns, roles, n_files, how)
+                return _from_frame(frame, file, roles, channels, fs, how.allow_nan, first_line)
+            found = continuous_frame(
+                frame,
+                file,
+                name if n_files > 1 else file.name,
+                roles,
+                channels=channels,
+                fs=fs,
+                allow_nan=how.allow_nan,
+                first_line=first_line,
+            )
+        stem = name.removesuffix("".join(file.suffixes[-2:])).removesuffix(file.suffix)
+        recordings += [r if r.group is not None else replace(r, group=stem) for r in found]
+    if len({isinstance(r.group, str) for r in recordings}) > 1:
+        recordings = [replace(r, group=str(r.group)) for r in recordings]
+    with file_errors(path, "tables"):
+        return windows_of(path, recordings, replace(how, about={"name": data_name(path)}))
+
+
+def _check_long_form(
+    file: Path,
+    frame: Any,
+    columns: list[str],
+    roles: dict[str, str | None],
+    n_files: int,
+    how: Cutting,
+) -> None:
+    """Raise where a table in long form is asked for what only continuous tables have."""
+    column = roles["sample"] or next(name for name in ROLES["sample"] if name in columns)
+    if n_files > 1:
+        raise FileError(
+            f"{file}: has the column {column!r} with ids of windows (long form), which is read "
+            "from one file at a time; for continuous recordings remove or rename the column"
+        )
+    if how.window_s is not None or how.window is not None or how.drop_unlabelled:
+        counts = column in columns and bool(frame[column].is_unique)
+        what = "counts rows" if counts else "says which window each row belongs to"
+        raise FileError(
+            f"{file}: the column {column!r} {what}, so that the table is read in long form and not "
+            "cut into windows; leave window_s= and drop_unlabelled= out, or remove or rename the "
+            "column"
+        )
+
+
+def long_form_file(path: str | Path, sample: str | None = None) -> bool:
+    """Whether a file is a table in long form, by its columns alone; False for many files."""
+    if sample is not None:
+        return True
+    source = Path(path).expanduser()
+    if not source.is_file():
+        return False
+    try:
+        if source.name.lower().endswith(PARQUET_SUFFIXES):
+            columns = optional("pyarrow.parquet").read_schema(source).names
+        else:
+            tab = ".tsv" in source.suffixes[-2:]
+            with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
+                line = stream.readline(1 << 22).decode("utf-8-sig", "replace").strip()
+            columns = [cell.strip('"') for cell in line.split("\t" if tab else ",")]
+    except Exception:  # the reader then says what is wrong
+        return True
+    return is_long_form(columns)
 
 
 def _take_quotes_away(frame: Any) -> None:
@@ -139,10 +252,25 @@ def read_parquet(
     group: str | None = None,
     channels: Sequence[str] | None = None,
     fs: float | None = None,
+    window_s: float | None = None,
+    window: int | None = None,
+    overlap: float = 0.0,
+    label_share: float = MIN_LABEL_SHARE,
+    drop_unlabelled: bool = False,
     allow_nan: bool = False,
 ) -> Recordings:
-    """Read a Parquet table in long form; the parameters are those of :func:`read_csv`."""
-    source = existing(path)
+    """Read Parquet tables; the parameters are those of :func:`read_csv`."""
+    roles = {"sample": sample, "time": time, "label": label, "group": group}
+    how = Cutting(window_s, window, overlap, label_share, drop_unlabelled, False, allow_nan)
+    files = data_files(path, PARQUET_SUFFIXES)
+    frames = ((name, file, _parquet_file(file, roles, channels)) for name, file in files)
+    return _read_tables(Path(path), len(files), frames, roles, channels, fs, how, first_line=0)
+
+
+def _parquet_file(
+    source: Path, roles: dict[str, str | None], channels: Sequence[str] | None
+) -> Any:
+    """Read a whole Parquet table, or the columns that are needed for some channels."""
     optional("pandas")
     parquet = optional("pyarrow.parquet")
     with file_errors(source, "Parquet"):
@@ -150,12 +278,10 @@ def read_parquet(
             start = stream.read(4)
         if start != b"PAR1":
             raise ForeignFileError(f"{source}: does not start like a Parquet file")
-        roles = {"sample": sample, "time": time, "label": label, "group": group}
         wanted = None
         if channels is not None:  # other columns need not even be readable
             wanted = {*channels, *roles.values(), *(n for names in ROLES.values() for n in names)}
-        frame = _parquet_frame(parquet, source, wanted)
-        return _from_frame(frame, source, roles, channels, fs, allow_nan, first_line=0)
+        return _parquet_frame(parquet, source, wanted)
 
 
 def _parquet_frame(parquet: Any, path: Path, wanted: set[str | None] | None) -> Any:
@@ -196,12 +322,8 @@ def _from_frame(
     first_line: int,
 ) -> Recordings:
     frame.columns = [str(column) for column in frame.columns]
-    column = {role: _column(frame, role, name, where) for role, name in roles.items()}
-    if column["sample"] is None:
-        raise FileError(
-            f"{where}: has no column with the id of samples ({listed(ROLES['sample'])}); pass "
-            f"sample= one of {listed(frame.columns)}"
-        )
+    column = {role: column_of(frame, role, name, where) for role, name in roles.items()}
+    assert column["sample"] is not None
     if not len(frame):
         raise TruncatedFileError(f"{where}: has a header but no rows")
     names = [c for c in frame.columns if c not in column.values()] if channels is None else channels
@@ -209,7 +331,7 @@ def _from_frame(
     if missing or not names:
         raise FileError(f"{where}: no channel {listed(missing)}; there are {listed(frame.columns)}")
     place = "line" if first_line else "row"
-    values = np.stack([_numbers(frame, name, where, place, first_line) for name in names], axis=1)
+    values = np.stack([numbers(frame, name, where, place, first_line) for name in names], axis=1)
     if not allow_nan and not np.isfinite(values).all():
         row, channel = (int(v) for v in np.argwhere(~np.isfinite(values))[0])
         raise FileError(
@@ -233,7 +355,7 @@ def _from_frame(
     order = _order(frame, codes, column["time"], ids, where)
     n, n_times = len(ids), usual
     if fs is not None and column["time"] is not None and n_times > 1:
-        _check_rate(frame[column["time"]].iloc[order], n, as_sampling_rate(fs), where)
+        check_rate(frame[column["time"]].iloc[order], n, as_sampling_rate(fs), where)
     X = values[order].reshape(n, n_times, len(names)).transpose(0, 2, 1)
     y = _labels(frame, column["label"], order, n, ids, where)
     groups = None
@@ -254,35 +376,6 @@ def _from_frame(
     )
 
 
-def _column(frame: Any, role: str, name: str | None, where: Path) -> str | None:
-    if name is not None:
-        if name not in frame.columns:
-            raise FileError(
-                f"{where}: no column {name!r} for {role}; there are {listed(frame.columns)}"
-            )
-        return name
-    return next((n for n in ROLES[role] if n in frame.columns), None)
-
-
-def _numbers(frame: Any, name: str, where: Path, place: str, first_line: int) -> npt.NDArray[Any]:
-    column = frame[name]
-    try:
-        array = np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    except (TypeError, ValueError):
-        pandas = optional("pandas")
-        bad = np.asarray(pandas.to_numeric(column, errors="coerce").isna() & column.notna())
-        row = int(np.flatnonzero(bad)[0]) if bad.any() else 0
-        raise DamagedFileError(
-            f"{where} {place} {row + first_line}: {name!r} is {str(column.iloc[row])[:40]!r}, "
-            "not a number; pass channels= to leave out columns of text"
-        ) from None
-    if column.dtype == np.float64 and place == "row":  # Parquet says what it holds
-        return array
-    with np.errstate(all="ignore"):
-        single = array.astype(np.float32)
-    return array if (np.isinf(single) & np.isfinite(array)).any() else single
-
-
 def _order(
     frame: Any, codes: npt.NDArray[Any], time: str | None, ids: Any, where: Path
 ) -> npt.NDArray[np.intp]:
@@ -300,47 +393,6 @@ def _order(
             f"{where}: sample {ids[codes[row]]!s} has {time!r} {times.iloc[row]!s} more than once"
         )
     return order
-
-
-def _check_rate(times: Any, n: int, fs: float, where: Path) -> None:
-    """Raise where the times of the windows contradict the sampling rate.
-
-    Times are in s, ms, µs or ns, or dates. Steps of one count positions and say nothing of the
-    rate. The rate of a window is its number of steps over its span, so that jitter and rounding
-    of single times hardly matter; the median over the windows is compared.
-    """
-    seconds = _seconds(times)
-    if seconds is None:
-        return
-    table = seconds.reshape(n, -1)
-    step = float(np.median((table[:, -1] - table[:, 0]) / (table.shape[1] - 1)))
-    if step == 1 or not 0 < step < np.inf:
-        return
-    rates = {"s": 1 / step, "ms": 1e3 / step, "µs": 1e6 / step, "ns": 1e9 / step}
-    unit = min(rates, key=lambda name: abs(np.log(rates[name] / fs)))
-    if abs(rates[unit] - fs) > RATE_TOLERANCE * fs:
-        raise FileError(
-            f"{where}: the column {times.name!r}, in {unit}, has {rates[unit]:.6g} samples per "
-            f"second, but a rate of {fs:g} was given; they may differ by {RATE_TOLERANCE:.0%} at "
-            "most. Pass fs= the rate of the file, or time= another column"
-        )
-
-
-def _seconds(times: Any) -> npt.NDArray[np.float64] | None:
-    """Return times as numbers, dates in seconds; None for text that is neither."""
-    pandas = optional("pandas")
-    if times.dtype.kind not in "iufM":
-        numbers = pandas.to_numeric(times, errors="coerce")
-        times = (
-            pandas.to_datetime(times.astype(str), errors="coerce", format="ISO8601", utc=True)
-            if numbers.isna().any()
-            else numbers
-        )
-        if times.isna().any():
-            return None
-    if times.dtype.kind == "M":
-        times = (times - times.min()).dt.total_seconds()
-    return np.asarray(times, dtype=np.float64)
 
 
 def _constant(

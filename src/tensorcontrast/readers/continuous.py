@@ -1,0 +1,350 @@
+"""Windows, with labels, of continuous recordings: what readers of tables, EDF and WFDB share."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
+from tensorcontrast.names import listed
+from tensorcontrast.recordings import Recordings
+from tensorcontrast.windows import (
+    MIN_LABEL_SHARE,
+    Segment,
+    cut,
+    default_window_s,
+    label_windows,
+    window_points,
+)
+
+__all__ = [
+    "RATE_TOLERANCE",
+    "Continuous",
+    "Cutting",
+    "chosen_segments",
+    "rounded_rate",
+    "windows_of",
+]
+
+#: Largest difference between two sampling rates that count as one, as a share of the rate.
+RATE_TOLERANCE = 0.01
+
+Labels = str | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """One continuous recording, in one piece or with gaps.
+
+    Attributes
+    ----------
+    name : str
+        Name of the recording, such as that of its file.
+    pieces : list of (int, array of shape (channel, time))
+        Stretches without a gap: the first sample, counted from the start of the recording, and the
+        signals.
+    segments : list of Segment, optional
+        Labelled stretches in samples from the start of the recording; None where no labels are
+        known.
+    group : str or int, optional
+        Subject.
+    """
+
+    name: str
+    pieces: list[tuple[int, npt.NDArray[Any]]]
+    fs: float
+    channels: tuple[str, ...]
+    units: tuple[str, ...] | None = None
+    segments: list[Segment] | None = None
+    group: Any = None
+
+    @property
+    def n_times(self) -> int:
+        """Samples from the first to the last, gaps included."""
+        offset, signals = self.pieces[-1]
+        return offset + signals.shape[1]
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How recordings are cut into windows, and which windows are kept.
+
+    Attributes
+    ----------
+    window_s, window, overlap
+        As in :meth:`Recordings.from_signals`.
+    label_share : float
+        Share of a window that its label must cover; below it the window is unlabelled.
+    drop_unlabelled : bool
+        Leave out windows without a label.
+    inside_segments : bool
+        Cut each labelled segment on its own, from its start, and nothing else.
+    """
+
+    window_s: float | None = None
+    window: int | None = None
+    overlap: float = 0.0
+    label_share: float = MIN_LABEL_SHARE
+    drop_unlabelled: bool = False
+    inside_segments: bool = False
+    allow_nan: bool = False
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def chosen_segments(
+    where: object, annotations: Sequence[tuple[float, float, str]], labels: Labels
+) -> list[Segment]:
+    """Choose annotations by their text, and name the labels.
+
+    Parameters
+    ----------
+    where : object
+        What messages name.
+    annotations : sequence of (onset, duration, text)
+        In seconds.
+    labels : "annotations", mapping or str
+        ``"annotations"`` takes all texts as labels. A mapping takes the texts that are its keys and
+        gives its values as labels. Any other text is a regular expression: annotations that match
+        in full are taken, and the label is the part named ``label`` where there is one.
+
+    Examples
+    --------
+    >>> stages = [(0, 30, "Sleep stage W"), (30, 60, "Sleep stage 2"), (40, 0, "Lights off")]
+    >>> chosen_segments("night", stages, "Sleep stage (?P<label>.*)")
+    [Segment(start=0, stop=30, label='W'), Segment(start=30, stop=90, label='2')]
+    """
+    texts = list(dict.fromkeys(text for _, _, text in annotations))
+    names = _label_names(texts, labels)
+    if not annotations:
+        raise FileError(
+            f"{where}: has no annotations to take labels from; leave labels= out, or pass "
+            "annotations= the file that holds them"
+        )
+    if not names:
+        raise FileError(
+            f"{where}: no annotation matches labels={labels!r}; there are {listed(texts)}"
+        )
+    picked = [(a, d, names[text]) for a, d, text in annotations if text in names]
+    segments = [Segment(onset, onset + duration, name) for onset, duration, name in picked]
+    lasting = [s for s in segments if math.isfinite(s.start) and s.stop > s.start]
+    if not lasting:
+        raise FileError(
+            f"{where}: the {len(picked)} annotations {listed(sorted(set(names)))} have no "
+            "duration, so they cover no window; write durations into the file, or choose others "
+            "with labels="
+        )
+    return lasting
+
+
+def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
+    """Label of each text that is chosen."""
+    if isinstance(labels, Mapping):
+        return {text: str(labels[text]) for text in texts if text in labels}
+    if labels == "annotations":
+        return {text: text for text in texts if text.strip()}
+    try:
+        pattern = re.compile(labels)
+    except re.error as error:
+        raise InvalidInputError(
+            f"labels={labels!r} is not a regular expression ({error}); write 'annotations' for all "
+            "annotations, or a pattern such as 'Sleep stage (?P<label>.*)'"
+        ) from error
+    named = "label" in pattern.groupindex
+    found = {text: match for text in texts if (match := pattern.fullmatch(text))}
+    chosen = {text: (match["label"] if named else text) for text, match in found.items()}
+    return {text: label for text, label in chosen.items() if label}
+
+
+def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) -> Recordings:
+    """Cut continuous recordings into windows.
+
+    No window spans a gap, and none spans two recordings. The column ``recording`` has the name of
+    the recording of each window, and ``start`` its first sample, counted from the start of the
+    recording.
+    """
+    first = recordings[0]
+    alike = [_like(recording, first) for recording in recordings]
+    rates = [recording.fs for recording in alike]
+    fs = rates[0] if len(set(rates)) == 1 else rounded_rate(float(np.median(rates)))
+    window_s, window = how.window_s, how.window
+    if window_s is None and window is None:
+        longest = max(recording.n_times for recording in alike)
+        window_s = default_window_s(where, longest, fs)
+    if window is None and window_s == math.inf:
+        points = alike[0].n_times
+        for recording in alike:
+            if len(recording.pieces) > 1 or recording.n_times != points:
+                why = (
+                    "has gaps in time"
+                    if len(recording.pieces) > 1
+                    else f"has {recording.n_times} samples, but {alike[0].name} has {points}"
+                )
+                raise FileError(f"{where}: {recording.name} {why}; pass window_s= to cut windows")
+    else:
+        points = window_points(fs, window_s, window)
+    labelled = any(recording.segments is not None for recording in alike)
+    if (how.inside_segments or how.drop_unlabelled) and not labelled:
+        raise InvalidInputError(
+            f"{where}: only labelled windows were asked for, but no labels were named; name the "
+            "column or the annotations that hold them"
+        )
+    step = max(1, round(points * (1 - how.overlap)))
+    parts = [_pieces(recording, how.inside_segments) for recording in alike]
+    _check_lengths(where, alike, parts, points, how.inside_segments)
+    _tell_gaps(where, alike, points, step)
+    signals = [signal for part in parts for _, signal in part]
+    source = np.repeat(np.arange(len(alike)), [len(part) for part in parts])
+    offsets = np.array([offset for part in parts for offset, _ in part], dtype=np.int64)
+    found = cut(
+        signals,
+        fs=None,
+        window_s=None,
+        window=points,
+        overlap=how.overlap,
+        labels=None,
+        label_rule="majority",
+        time_axis=-1,
+        short="drop",
+        classes=None,
+    )
+    owner = source[found.recording]
+    start = offsets[found.recording] + found.start
+    y = np.full(len(start), None, dtype=object)
+    for k, recording in enumerate(alike):
+        if recording.segments is not None:
+            own = owner == k
+            y[own] = label_windows(
+                start[own], start[own] + points, recording.segments, min_share=how.label_share
+            )
+    names = np.asarray([recording.name for recording in alike])
+    groups = None if first.group is None else np.asarray([r.group for r in alike])[owner]
+    units = None
+    if first.units is not None:
+        units = first.units if len(set(first.units)) > 1 else first.units[0]
+    rec = Recordings(
+        found.X,
+        y if labelled else None,
+        groups=groups,
+        fs=fs,
+        channels=first.channels,
+        units=units,
+        columns={"recording": names[owner], "start": start},
+        allow_nan=how.allow_nan,
+        **how.about,
+    )
+    return _labelled(where, rec, how) if labelled else rec
+
+
+def _labelled(where: object, rec: Recordings, how: Cutting) -> Recordings:
+    assert rec.y is not None
+    known = rec.y >= 0
+    if not known.any():
+        message = (
+            f"{where}: no label covers {how.label_share:.0%} of a window, so that none of "
+            f"{len(rec)} windows has a label; take shorter windows, or a smaller share"
+        )
+        if how.drop_unlabelled:
+            raise FileError(message)
+        warnings.warn(message, TensorContrastWarning, stacklevel=2)
+    if how.drop_unlabelled and not known.all():
+        warnings.warn(
+            f"{where}: left out {int((~known).sum())} of {len(rec)} windows, of which no label "
+            f"covers {how.label_share:.0%}",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+        return rec[known]
+    return rec
+
+
+def _like(recording: Continuous, first: Continuous) -> Continuous:
+    """Bring channels into the order of the first recording; raise where they differ."""
+    if abs(recording.fs - first.fs) > RATE_TOLERANCE * first.fs:
+        raise FileError(
+            f"{recording.name}: has {recording.fs:g} samples per second, but {first.name} has "
+            f"{first.fs:g}; resample one of them, or read them apart"
+        )
+    if recording.channels == first.channels:
+        return recording
+    if set(recording.channels) != set(first.channels):
+        odd = sorted(set(recording.channels) ^ set(first.channels))
+        raise FileError(
+            f"{recording.name}: has the channels {listed(recording.channels)}, but {first.name} "
+            f"has {listed(first.channels)}; pass channels= with those that all have (without "
+            f"{listed(odd)})"
+        )
+    order = [recording.channels.index(name) for name in first.channels]
+    units = recording.units
+    return replace(
+        recording,
+        channels=first.channels,
+        units=None if units is None else tuple(units[k] for k in order),
+        pieces=[(offset, signals[order]) for offset, signals in recording.pieces],
+    )
+
+
+def _pieces(recording: Continuous, inside: bool) -> list[tuple[int, npt.NDArray[Any]]]:
+    """Stretches that windows are cut from: those without gaps, or labelled segments of these."""
+    if not inside:
+        return recording.pieces
+    out = []
+    for segment in sorted(recording.segments or [], key=lambda s: s.start):
+        # A sample belongs to a segment by its time; rounding of seconds must not decide.
+        low, high = math.ceil(segment.start - 1e-6), math.ceil(segment.stop - 1e-6)
+        for offset, signals in recording.pieces:
+            a, b = max(low - offset, 0), min(high - offset, signals.shape[1])
+            if b > a:
+                out.append((offset + a, signals[:, a:b]))
+    return out
+
+
+def _check_lengths(
+    where: object,
+    recordings: Sequence[Continuous],
+    parts: Sequence[Sequence[tuple[int, npt.NDArray[Any]]]],
+    points: int,
+    inside: bool,
+) -> None:
+    """Raise where a recording, or all labelled segments, are shorter than a window."""
+    for recording, part in zip(recordings, parts, strict=True):
+        longest = max((signals.shape[1] for _, signals in part), default=0)
+        if longest < points and not inside:
+            what = "the longest stretch without a gap" if len(part) > 1 else "it"
+            raise FileError(
+                f"{recording.name}: {what} has {longest} samples ({longest / recording.fs:g} s), "
+                f"fewer than a window of {points} samples ({points / recording.fs:g} s); take a "
+                "shorter window, or leave this recording out"
+            )
+    if inside and not any(s.shape[1] >= points for part in parts for _, s in part):
+        raise FileError(
+            f"{where}: no labelled segment is as long as a window of {points} samples; take a "
+            "shorter window, or cut the whole recording"
+        )
+
+
+def _tell_gaps(where: object, recordings: Sequence[Continuous], points: int, step: int) -> None:
+    """Warn of gaps in time, with the number of windows that they cost."""
+    gaps = lost = 0
+    for recording in recordings:
+        gaps += len(recording.pieces) - 1
+        lost += max(0, (recording.n_times - points) // step + 1)
+        lost -= sum(max(0, (s.shape[1] - points) // step + 1) for _, s in recording.pieces)
+    if gaps:
+        warnings.warn(
+            f"{where}: no window spans a gap in time; gaps: {gaps}, windows lost: {max(0, lost)}",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
+
+
+def rounded_rate(rate: float) -> float:
+    """Rate as it was probably meant: a whole number within 0.1 %, else six digits."""
+    whole = round(rate)
+    return float(whole) if abs(rate - whole) <= 1e-3 * rate else float(f"{rate:.6g}")
