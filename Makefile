@@ -29,7 +29,7 @@ $(VENV)/.%: $(VENV)/.base
 demo: $(VENV)/.data
 	$(BIN)/python -m tensorcontrast demo
 
-test: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev
+test: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.mne $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.dev

@@ -22,6 +22,8 @@ def sections():
 @pytest.mark.parametrize("code", list(sections()))
 def test_code_in_the_documentation_runs(code, tmp_path, monkeypatch):
     pytest.importorskip("wfdb", reason="the guide reads recordings: needs the extra 'data'")
+    if "import mne" in code:
+        pytest.importorskip("mne", reason="needs the extra 'mne'")
     monkeypatch.chdir(tmp_path)
     space = {"__name__": "documentation"}
     exec(compile(code, "documentation", "exec"), space)

@@ -35,6 +35,14 @@ def test_of_equal_labels_the_first_in_sorted_order_is_taken():
     assert label_windows([0, 1], [1, 2], []).tolist() == [None, None]
 
 
+def test_equal_labels_can_leave_the_window_unlabelled():
+    segments = [Segment(0, 0.1 * 3, 2), Segment(0.1 * 3, 0.6, 1)]
+    assert label_windows([0], [0.6], segments, ties="unknown").tolist() == [None]
+    three = [Segment(0, 2, "a"), Segment(2, 4, "b"), Segment(4, 7, "c")]
+    found = label_windows([0, 0, 2], [7, 4, 7], three, min_share=0.1, ties="unknown")
+    assert found.tolist() == ["c", None, "c"]
+
+
 def test_labels_agree_with_counting_samples():
     rng = np.random.default_rng(0)
     labels = np.repeat(rng.integers(-1, 4, size=60), rng.integers(1, 30, size=60))

@@ -22,7 +22,14 @@ from tensorcontrast._recording_checks import (
     positions,
 )
 from tensorcontrast._signals import warn_if_transposed
-from tensorcontrast.conversions import concat, resample
+from tensorcontrast.conversions import (
+    concat,
+    from_dataframe,
+    from_mne,
+    from_xarray,
+    resample,
+    to_mne,
+)
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.names import listed, visible
 
@@ -409,6 +416,10 @@ class Recordings:
         )
 
     concat = staticmethod(concat)
+    from_dataframe = staticmethod(from_dataframe)
+    from_xarray = staticmethod(from_xarray)
+    from_mne = staticmethod(from_mne)
+    to_mne = to_mne
 
     # -------------------------------------------------------------------- files
 

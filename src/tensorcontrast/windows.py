@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -256,6 +256,7 @@ def label_windows(
     segments: Sequence[Segment],
     *,
     min_share: float = MIN_LABEL_SHARE,
+    ties: Literal["first", "unknown"] = "first",
 ) -> npt.NDArray[np.object_]:
     """Label of each window: the one that covers most of it.
 
@@ -268,12 +269,13 @@ def label_windows(
     min_share : float
         Share of the window, above 0 and at most 1, that the label must cover. Below it, the
         window has no label.
+    ties : {"first", "unknown"}
+        Of labels that cover equal time, take the first in sorted order, or none.
 
     Returns
     -------
     array of objects of shape (n,)
-        Labels, None for windows without one. Of labels that cover equal time, the first in sorted
-        order is taken.
+        Labels, None for windows without one.
 
     Examples
     --------
@@ -291,13 +293,17 @@ def label_windows(
     # A little less than asked for, so that rounding of seconds does not decide.
     best = min_share * (end - begin) * (1 - 1e-9)
     taken = np.zeros(len(begin), dtype=bool)
+    tied = np.zeros(len(begin), dtype=bool)
     for label in sorted(by_label, key=lambda value: (str(type(value)), value)):
         times, covered = _covered_time(by_label[label])
         amount = np.interp(end, times, covered) - np.interp(begin, times, covered)
         better = np.where(taken, amount > best * (1 + 1e-9), amount >= best) & (amount > 0)
+        tied = ~better & (tied | (taken & (amount >= best * (1 - 1e-9))))
         labels[better] = label
         best[better] = amount[better]
         taken |= better
+    if ties == "unknown":
+        labels[tied] = None
     return labels
 
 

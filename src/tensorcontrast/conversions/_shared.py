@@ -1,0 +1,116 @@
+"""What conversions share: continuous signals to windows, errors without files."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorcontrast.errors import (
+    FileError,
+    InvalidInputError,
+    MissingDependencyError,
+    TensorContrastWarning,
+)
+from tensorcontrast.windows import label_windows
+
+if TYPE_CHECKING:
+    from tensorcontrast.readers.continuous import Continuous, Cutting
+    from tensorcontrast.recordings import Recordings
+
+
+def imported(package: str, extra: str) -> Any:
+    """Import an optional package, or say which extra installs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"this needs the package {package!r}; install it with pip install "
+            f"'tensorcontrast[{extra}]' ({error})"
+        ) from error
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn the errors of readers into those of input: there is no file to blame."""
+    try:
+        yield
+    except FileError as error:
+        raise InvalidInputError(*error.args) from error
+
+
+def cutting(
+    window_s: float | None,
+    step_s: float | None,
+    label_share: float,
+    drop_unlabelled: bool,
+    allow_nan: bool,
+    **about: Any,
+) -> Cutting:
+    """How a recording is cut into windows, by lengths in seconds."""
+    from tensorcontrast.readers.continuous import Cutting
+
+    overlap = 0.0
+    if step_s is not None:
+        if window_s is None:
+            raise InvalidInputError("step_s needs window_s; give both in seconds")
+        if not 0 < step_s <= window_s:
+            raise InvalidInputError(
+                f"step_s={step_s} must be above 0 and at most window_s={window_s}; windows that "
+                "leave time out are selected afterwards, as in rec[::2]"
+            )
+        overlap = 1 - step_s / window_s
+    return Cutting(
+        window_s=window_s,
+        overlap=overlap,
+        label_share=label_share,
+        drop_unlabelled=drop_unlabelled,
+        allow_nan=allow_nan,
+        about=about,
+    )
+
+
+def cut_recordings(where: object, recordings: Sequence[Continuous], how: Cutting) -> Recordings:
+    """Cut recordings as readers do, but leave windows unlabelled where two labels tie."""
+    from tensorcontrast.readers.continuous import windows_of
+
+    if all(recording.segments is None for recording in recordings):
+        return windows_of(where, recordings, how)
+    rec = windows_of(where, recordings, replace(how, drop_unlabelled=False))
+    y = np.array(rec.y)
+    start = rec.columns["start"]
+    for recording in recordings:
+        own = np.flatnonzero(rec.columns["recording"] == recording.name)
+        labels = label_windows(
+            start[own],
+            start[own] + rec.n_times,
+            recording.segments or [],
+            min_share=how.label_share,
+            ties="unknown",
+        )
+        y[own[[label is None for label in labels]]] = -1
+    rec = rec._with(y=y)
+    return drop_without_label(where, rec) if how.drop_unlabelled else rec
+
+
+def drop_without_label(where: object, rec: Recordings) -> Recordings:
+    """Leave out windows without a label, with a warning."""
+    known = np.zeros(len(rec), dtype=bool) if rec.y is None else rec.y >= 0
+    if not known.any():
+        raise InvalidInputError(
+            f"{where}: none of {len(rec)} windows has a label; pass drop_unlabelled=False, or "
+            "choose labels that are there with labels= or label="
+        )
+    if known.all():
+        return rec
+    warnings.warn(
+        f"{where}: left out {int((~known).sum())} of {len(rec)} windows, which have no label",
+        TensorContrastWarning,
+        stacklevel=2,
+    )
+    return rec[known]
