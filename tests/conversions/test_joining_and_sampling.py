@@ -59,6 +59,13 @@ def test_columns_that_all_have_are_kept():
         concat([one, small(columns={"age": np.zeros((3, 2))})])
 
 
+def test_recordings_of_the_same_name_stay_apart():
+    one = small(columns={"recording": ["raw"] * 3, "start": [0, 20, 40]})
+    later = small(columns={"recording": ["raw"] * 3, "start": [60, 80, 100]})
+    assert set(concat([one, later]).columns["recording"]) == {"raw"}
+    assert concat([one, one]).columns["recording"].tolist() == ["0: raw"] * 3 + ["1: raw"] * 3
+
+
 def test_channels_in_another_order_are_reordered():
     both = concat([small(), small(channels=("z", "x"))])
     np.testing.assert_array_equal(both.X[0, :, 0], [0, 1])

@@ -46,6 +46,16 @@ def test_a_raw_is_cut_and_labelled_by_its_annotations(mne):
     np.testing.assert_array_equal(rec.X[1], raw.get_data(picks=[0, 1])[:, 125:375])
 
 
+def test_the_column_recording_names_the_file(mne, tmp_path):
+    file = tmp_path / "night_raw.fif"
+    raw_of(mne).save(file, verbose="ERROR")
+    rec = Recordings.from_mne(mne.io.read_raw_fif(file, verbose="ERROR"), window_s=10)
+    assert rec.columns["recording"].tolist() == ["night_raw"] * 2
+    assert Recordings.from_mne(raw_of(mne), window_s=10).columns["recording"][0] == "S07"
+    rec = Recordings.from_mne(raw_of(mne), window_s=10, name="nap")
+    assert rec.columns["recording"].tolist() == ["nap"] * 2 and rec.name == "nap"
+
+
 def test_onsets_count_from_the_first_sample_of_a_cropped_raw(mne):
     raw = raw_of(mne, MARKS)
     cropped = raw.copy().crop(tmin=5)

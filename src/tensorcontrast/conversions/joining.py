@@ -22,7 +22,8 @@ def concat(recordings: Sequence[Recordings], *, distinct_groups: bool = False) -
 
     Classes are merged by name, in the order in which they appear; windows of recordings without
     labels are unlabelled. Columns are kept where all recordings have them. A column ``recording``
-    of positions is counted on, so that it keeps the recordings apart.
+    of positions is counted on, so that it keeps the recordings apart. Names in it get the name or
+    position of their recording in front where windows of two have the same name and start.
 
     Parameters
     ----------
@@ -168,9 +169,7 @@ def _labels(recs: list[Recordings]) -> tuple[AnyArray | None, tuple[str, ...] | 
 def _groups(recs: list[Recordings], distinct: bool) -> AnyArray | None:
     if all(rec.groups is None for rec in recs) and not distinct:
         return None
-    names = [rec.name for rec in recs]
-    if len(set(names)) < len(names) or "" in names:
-        names = [str(k) for k in range(len(recs))]
+    names = _distinct_names(recs)
     parts: list[AnyArray] = []
     for k, rec in enumerate(recs):
         if rec.groups is None and not distinct:
@@ -197,6 +196,12 @@ def _columns(recs: list[Recordings]) -> dict[str, AnyArray]:
         parts = [rec.columns[key] for rec in recs]
         if key == "recording" and all(part.dtype.kind in "iu" for part in parts):
             parts = _counted_on(parts)
+        elif key == "recording" and _same_place(recs):
+            names = _distinct_names(recs)
+            parts = [
+                np.array([f"{names[k]}: {value}" for value in part.tolist()])
+                for k, part in enumerate(parts)
+            ]
         if len({part.shape[1:] for part in parts}) > 1:
             raise InvalidInputError(
                 f"columns[{key!r}] has entries of shape "
@@ -207,6 +212,26 @@ def _columns(recs: list[Recordings]) -> dict[str, AnyArray]:
             parts = [part.astype(np.str_) for part in parts]
         out[key] = np.concatenate(parts)
     return out
+
+
+def _distinct_names(recs: list[Recordings]) -> list[str]:
+    """Names of the recordings, or their positions where names repeat or are missing."""
+    names = [rec.name for rec in recs]
+    if len(set(names)) < len(names) or "" in names:
+        return [str(k) for k in range(len(recs))]
+    return names
+
+
+def _same_place(recs: list[Recordings]) -> bool:
+    """Whether windows of two recordings have the same name of recording and the same start."""
+    seen: set[tuple[Any, Any]] = set()
+    for rec in recs:
+        start = rec.columns.get("start", np.zeros(len(rec)))
+        places = set(zip(rec.columns["recording"].tolist(), start.tolist(), strict=True))
+        if seen & places:
+            return True
+        seen |= places
+    return False
 
 
 def _counted_on(parts: list[AnyArray]) -> list[AnyArray]:

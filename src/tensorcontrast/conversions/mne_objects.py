@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,8 @@ def from_mne(
 
     Values stay in the SI units of MNE, which are volts for EEG, ECG and EMG; ``units`` says so. The
     column ``start`` is the first sample of each window: counted from the start of a ``Raw``, and
-    in the samples of ``events`` for ``Epochs``.
+    in the samples of ``events`` for ``Epochs``. The column ``recording`` of a ``Raw`` has ``name``,
+    or the name of its file, or its subject.
 
     Parameters
     ----------
@@ -143,6 +145,12 @@ def _subject(data: Any) -> str | None:
     return next((str(about[key]) for key in ("his_id", "id") if about.get(key)), None)
 
 
+def _file_name(raw: Any) -> str:
+    """Name of the file that a Raw was read from; empty where there is none."""
+    first = next(iter(raw.filenames), None)
+    return "" if first is None else Path(first).stem
+
+
 def _is_bad(text: str) -> bool:
     return text.lower().startswith("bad")
 
@@ -162,7 +170,7 @@ def _from_raw(
     from tensorcontrast.windows import Segment, check_segments
 
     fs = float(raw.info["sfreq"])
-    where = name or "raw"
+    where = name or _file_name(raw) or _subject(raw) or "raw"
     # Onsets count from the time of measurement, signals from the first sample that is kept.
     marks = [
         (float(onset) - raw.first_time, float(duration), str(text))
@@ -183,6 +191,11 @@ def _from_raw(
             TensorContrastWarning,
             stacklevel=3,
         )
+    if labels is not None and not texts:
+        raise InvalidInputError(
+            f"{where}: has no annotations to take labels from; leave labels= out, or call "
+            "raw.set_annotations first"
+        )
     with input_errors():
         if labels is not None or any(duration > 0 for _, duration, _ in texts):
             chosen = chosen_segments(where, texts, "annotations" if labels is None else labels)
@@ -191,7 +204,7 @@ def _from_raw(
         units = about["units"]
         recording = Continuous(
             name=where,
-            pieces=[(0, raw.get_data(picks=picks))],
+            pieces=[(0, raw.get_data(picks=picks, verbose="ERROR"))],
             fs=fs,
             channels=about["channels"],
             units=units if isinstance(units, tuple) else (units,) * len(picks),
@@ -247,7 +260,7 @@ def _from_epochs(
     y = np.array([names.get(int(code)) for code in epochs.events[:, 2]], dtype=object)
     classes = list(dict.fromkeys(label for _, label in sorted(names.items())))
     return Recordings(
-        epochs.get_data(picks=picks, copy=True),
+        epochs.get_data(picks=picks, copy=True, verbose="ERROR"),
         y,
         groups=groups,
         fs=fs,
