@@ -1,8 +1,13 @@
 """Settings of all tests."""
 
+import os
 import signal
 
 from hypothesis import settings
+
+# Threads of OpenMP that wait for each other must not spin: several tests run at once, and each
+# has as many threads as there are processors. Read when torch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Where tests are started in the background SIGINT is ignored, which the commands that they
 # interrupt would inherit.
