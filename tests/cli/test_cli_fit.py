@@ -479,3 +479,29 @@ def test_continuous_tables_are_read_by_a_pattern(cli, tmp_path, small):
     done = cli("fit", data, "-o", tmp_path / "n.tcm", "--window", 2, "--labels", "who")
     assert done.code != 0 and "no column 'who' for label" in done.err
     assert not (tmp_path / "n.tcm").exists()
+
+
+def test_annotations_of_edf_files_are_labels(cli, tmp_path, small):
+    edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
+    rng = np.random.default_rng(0)
+    stages = [edfio.EdfAnnotation(20 * k, 20, f"Sleep stage {'W2'[k % 2]}") for k in range(3)]
+    for name in ("S1", "S2"):
+        signal = edfio.EdfSignal(rng.normal(size=1920), 32, label="EEG")
+        edfio.Edf([signal]).write(tmp_path / f"{name}-PSG.edf")
+        edfio.Edf([], annotations=stages).write(tmp_path / f"{name}-Hypnogram.edf")
+    model = tmp_path / "m.tcm"
+    done = cli("fit", tmp_path, "-o", model, "--window", 2, *small)
+    assert done.code == 0, done.err
+    reading = ["--labels", "Sleep stage (?P<label>.*)", "--annotations", "*-Hypnogram.edf"]
+    reading += ["--groups", r"(?P<group>S\d)", "--inside-annotations"]
+    features = tmp_path / "f.npz"
+    done = cli("transform", model, tmp_path, "-o", features, *reading, "--json")
+    assert (done.json["samples"], done.json["labelled"], done.json["groups"]) == (60, 60, 2)
+    with np.load(features) as content:
+        assert content["classes"].tolist() == ["2", "W"]
+    one = tmp_path / "S1-PSG.edf"
+    done = cli("transform", model, one, "-o", tmp_path / "g.npz", "--labels", "annotations")
+    assert done.code != 0 and "has no annotations" in done.err and "--annotations" in done.err
+    done = cli("transform", model, one, "-o", tmp_path / "g.npz", "--annotations", "x.edf")
+    assert done.code != 0 and "--labels annotations" in done.err
+    assert not (tmp_path / "g.npz").exists()

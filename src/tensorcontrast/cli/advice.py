@@ -14,6 +14,7 @@ __all__ = ["in_options"]
 #: Options that mean what a keyword means.
 _OPTIONS = {
     "allow_nan": "--drop-nan",
+    "annotations": "--annotations",
     "channels": "--channels",
     "checkpoint": "--checkpoint",
     "format": "--data-format",
@@ -21,8 +22,12 @@ _OPTIONS = {
     "fs": "--fs",
     "group": "--groups",
     "groups": "--groups",
+    "drop_unlabelled": "--drop-unlabelled",
     "hop": "--hop",
+    "inside_annotations": "--inside-annotations",
     "label": "--labels",
+    "label_share": "--label-share",
+    "labels": "--labels",
     "mean_row": "--mean-row",
     "missing": "--missing",
     "n_fft": "--n-fft",
@@ -43,7 +48,7 @@ _OPTIONS = {
     "workers": "--workers",
 }
 #: Of these, those that stand alone.
-_FLAGS = {"allow_nan", "fresh", "mean_row"}
+_FLAGS = {"allow_nan", "drop_unlabelled", "fresh", "inside_annotations", "mean_row"}
 _WORDS = {"True": "yes", "False": "no"}
 
 #: Sentences that have no word-for-word counterpart, and those that are Python's alone.

@@ -139,7 +139,8 @@ def open_data(data: str, options: Reading, cluster: Cluster) -> StoredRecordings
     if cluster.scheduler not in (None, "local") and (cluster.workers or cluster.memory_limit):
         raise UsageFailure("--workers and --memory-limit are for --scheduler local")
     names = ("labels", "groups", "sample", "time", "where", "window", "step", "drop_nan")
-    for name in (*names, "label_share", "drop_unlabelled"):
+    labelling = ("annotations", "inside_annotations", "label_share", "drop_unlabelled")
+    for name in (*names, *labelling):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise UsageFailure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Data", "Reading", "channels_for", "check_rate", "read"]
 
 READING = "Reading DATA"
+#: Options that say how windows of continuous recordings get their labels.
+LABELLING = ("annotations", "inside_annotations", "label_share", "drop_unlabelled")
 
 Data = Annotated[
     str,
@@ -54,8 +56,30 @@ class Reading:
         str | None, _option("--channels", metavar="A,B", help="Only these channels, in this order.")
     ] = None
     labels: Annotated[
-        str | None, _option("--labels", metavar="COLUMN", help="Column with the classes.")
+        str | None,
+        _option(
+            "--labels",
+            metavar="COLUMN",
+            help="Column with the classes. EDF, WFDB: 'annotations' for all of these, or a pattern "
+            "for their texts, such as 'Sleep stage (?P<label>.*)'.",
+        ),
     ] = None
+    annotations: Annotated[
+        str | None,
+        _option(
+            "--annotations",
+            metavar="FILES",
+            help="EDF: file with the annotations, or pattern ('*-Hypnogram.edf'). WFDB: suffix.",
+        ),
+    ] = None
+    inside_annotations: Annotated[
+        bool,
+        typer.Option(
+            "--inside-annotations",
+            help="Cut windows only inside the annotations of --labels.",
+            rich_help_panel=READING,
+        ),
+    ] = False
     groups: Annotated[
         str | None,
         _option(
@@ -207,7 +231,7 @@ def _load(data: str, options: Reading, windows: cutting.Windows | None) -> tuple
 
     if is_pattern(options.groups):
         raise UsageFailure(f"--groups {options.groups!r} is for names of files; {data} is built in")
-    for option in ("sample", "time", "data_format", "label_share", "drop_unlabelled"):
+    for option in ("sample", "time", "data_format", *LABELLING):
         if getattr(options, option):
             name = option.replace("_", "-")
             raise UsageFailure(f"--{name} is for files; {data} is a built-in dataset")
@@ -256,16 +280,20 @@ def _read_file(
     for option, column in (("sample", options.sample), ("time", options.time)):
         if column is not None and option not in accepted:
             raise UsageFailure(f"--{option} is for CSV and Parquet tables; {data} is {kind}")
-    for option in ("label_share", "drop_unlabelled"):
+    for option in LABELLING:
         if getattr(options, option) and option not in accepted:
             words = option.replace("_", "-")
-            raise UsageFailure(f"--{words} is for continuous recordings; {data} is {kind}")
+            what = "EDF, BDF and WFDB" if "annotations" in option else "continuous recordings"
+            raise UsageFailure(f"--{words} is for {what}; {data} is {kind}")
     if options.label_share is not None and not 0 < options.label_share <= 1:
         raise UsageFailure(f"--label-share {options.label_share:g} is not above 0 and at most 1")
     wanted: dict[str, Any] = {
         "sample": options.sample,
         "time": options.time,
         "label": options.labels,
+        "labels": options.labels,
+        "annotations": options.annotations,
+        "inside_annotations": options.inside_annotations or None,
         "group": None if is_pattern(options.groups) else options.groups,
         "fs": options.fs,
         "channels": names,
@@ -294,6 +322,8 @@ def _read_file(
         given |= cut or {"window_s": math.inf}  # cut later, at the rate that is then known
     groups = options.groups if is_pattern(options.groups) else None
     rec = readers.read(path, format=kind, groups=groups, **given)
+    if "labels" in accepted:  # taken from annotations
+        options = replace(options, labels=None)
     return rec if "label" in accepted else _roles(rec, options, data), cut is not None
 
 

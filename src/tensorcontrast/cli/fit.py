@@ -267,7 +267,7 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
         name: getattr(section, name)
         for name in ("fs", "labels", "groups", "sample", "time", "window", "step", "where")
     }
-    own |= {name: getattr(section, name) for name in ("label_share", "drop_unlabelled")}
+    own |= {name: getattr(section, name) for name in recordings.LABELLING}
     own["data_format"] = section.format
     own["channels"] = None if section.channels is None else ",".join(section.channels)
     own["drop_nan"] = section.drop_nan

@@ -37,6 +37,8 @@ class DataSettings(_Section):
     window: float | str | None = None
     step: float | str | None = None
     format: str | None = None
+    annotations: str | None = None
+    inside_annotations: bool = False
     label_share: Annotated[float, Field(gt=0, le=1)] | None = None
     drop_unlabelled: bool = False
     drop_nan: bool = False

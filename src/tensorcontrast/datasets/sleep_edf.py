@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,13 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.readers._files import existing, file_errors
-from tensorcontrast.readers.edf import open_edf, pick_signals, read_annotations, resample_hold
+from tensorcontrast.readers.edf import (
+    open_edf,
+    pick_signals,
+    read_annotations,
+    resample_hold,
+    start_shift,
+)
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.recordings import Recordings
 
@@ -256,7 +262,7 @@ def _stages(
     where = night.hypnogram
     psg, hypnogram = open_edf(night.psg), open_edf(where)
     n_epochs = int(float(psg.duration) // _EPOCH_S)
-    shift = _shift(psg, hypnogram, night)
+    shift = start_shift(psg, night.psg, hypnogram, where)
     codes = np.full(n_epochs, -1, dtype=np.int64)
     taken = np.zeros(n_epochs, dtype=bool)
     beyond = 0
@@ -292,19 +298,6 @@ def _stages(
         keep[: max(0, asleep[0] - margin)] = False
         keep[asleep[-1] + margin + 1 :] = False
     return np.flatnonzero(keep), codes[keep]
-
-
-def _shift(psg: Any, hypnogram: Any, night: _Night) -> float:
-    """Seconds from the start of the recording to the start of the hypnogram."""
-    try:
-        return float((hypnogram.startdatetime - psg.startdatetime).total_seconds())
-    except Exception:  # dates may be anonymised or not valid; times of day remain
-        half, seconds = 12 * 3600, []
-        for edf, file in ((psg, night.psg), (hypnogram, night.hypnogram)):
-            with file_errors(file, "an EDF start time"):
-                at = edf.starttime
-            seconds.append(at.hour * 3600 + at.minute * 60 + at.second + at.microsecond / 1e6)
-        return float((seconds[1] - seconds[0] + half) % (2 * half) - half)
 
 
 def _fill(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.names import listed
+from tensorcontrast.readers.annotations import chosen_segments
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.windows import (
     MIN_LABEL_SHARE,
@@ -29,14 +29,15 @@ __all__ = [
     "Continuous",
     "Cutting",
     "chosen_segments",
+    "in_samples",
     "rounded_rate",
     "windows_of",
 ]
 
-#: Largest difference between two sampling rates that count as one, as a share of the rate.
+#: Largest difference between the rate of a time column and ``fs``, as a share of ``fs``.
 RATE_TOLERANCE = 0.01
-
-Labels = str | Mapping[str, str]
+#: Largest difference between the rates of two recordings that clocks explain, as a share.
+CLOCK_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -98,68 +99,9 @@ class Cutting:
     about: dict[str, Any] = field(default_factory=dict)
 
 
-def chosen_segments(
-    where: object, annotations: Sequence[tuple[float, float, str]], labels: Labels
-) -> list[Segment]:
-    """Choose annotations by their text, and name the labels.
-
-    Parameters
-    ----------
-    where : object
-        What messages name.
-    annotations : sequence of (onset, duration, text)
-        In seconds.
-    labels : "annotations", mapping or str
-        ``"annotations"`` takes all texts as labels. A mapping takes the texts that are its keys and
-        gives its values as labels. Any other text is a regular expression: annotations that match
-        in full are taken, and the label is the part named ``label`` where there is one.
-
-    Examples
-    --------
-    >>> stages = [(0, 30, "Sleep stage W"), (30, 60, "Sleep stage 2"), (40, 0, "Lights off")]
-    >>> chosen_segments("night", stages, "Sleep stage (?P<label>.*)")
-    [Segment(start=0, stop=30, label='W'), Segment(start=30, stop=90, label='2')]
-    """
-    texts = list(dict.fromkeys(text for _, _, text in annotations))
-    names = _label_names(texts, labels)
-    if not annotations:
-        raise FileError(
-            f"{where}: has no annotations to take labels from; leave labels= out, or pass "
-            "annotations= the file that holds them"
-        )
-    if not names:
-        raise FileError(
-            f"{where}: no annotation matches labels={labels!r}; there are {listed(texts)}"
-        )
-    picked = [(a, d, names[text]) for a, d, text in annotations if text in names]
-    segments = [Segment(onset, onset + duration, name) for onset, duration, name in picked]
-    lasting = [s for s in segments if math.isfinite(s.start) and s.stop > s.start]
-    if not lasting:
-        raise FileError(
-            f"{where}: the {len(picked)} annotations {listed(sorted(set(names)))} have no "
-            "duration, so they cover no window; write durations into the file, or choose others "
-            "with labels="
-        )
-    return lasting
-
-
-def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
-    """Label of each text that is chosen."""
-    if isinstance(labels, Mapping):
-        return {text: str(labels[text]) for text in texts if text in labels}
-    if labels == "annotations":
-        return {text: text for text in texts if text.strip()}
-    try:
-        pattern = re.compile(labels)
-    except re.error as error:
-        raise InvalidInputError(
-            f"labels={labels!r} is not a regular expression ({error}); write 'annotations' for all "
-            "annotations, or a pattern such as 'Sleep stage (?P<label>.*)'"
-        ) from error
-    named = "label" in pattern.groupindex
-    found = {text: match for text in texts if (match := pattern.fullmatch(text))}
-    chosen = {text: (match["label"] if named else text) for text, match in found.items()}
-    return {text: label for text, label in chosen.items() if label}
+def in_samples(segments: Sequence[Segment], fs: float) -> list[Segment]:
+    """Segments in seconds as segments in samples."""
+    return [Segment(s.start * fs, s.stop * fs, s.label) for s in segments]
 
 
 def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) -> Recordings:
@@ -266,7 +208,7 @@ def _labelled(where: object, rec: Recordings, how: Cutting) -> Recordings:
 
 def _like(recording: Continuous, first: Continuous) -> Continuous:
     """Bring channels into the order of the first recording; raise where they differ."""
-    if abs(recording.fs - first.fs) > RATE_TOLERANCE * first.fs:
+    if abs(recording.fs - first.fs) > CLOCK_TOLERANCE * first.fs:
         raise FileError(
             f"{recording.name}: has {recording.fs:g} samples per second, but {first.name} has "
             f"{first.fs:g}; resample one of them, or read them apart"
@@ -347,4 +289,4 @@ def _tell_gaps(where: object, recordings: Sequence[Continuous], points: int, ste
 def rounded_rate(rate: float) -> float:
     """Rate as it was probably meant: a whole number within 0.1 %, else six digits."""
     whole = round(rate)
-    return float(whole) if abs(rate - whole) <= 1e-3 * rate else float(f"{rate:.6g}")
+    return float(whole) if abs(rate - whole) <= CLOCK_TOLERANCE * rate else float(f"{rate:.6g}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,26 @@ import numpy.typing as npt
 from tensorcontrast._recording_checks import as_sampling_rate, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
+    DataNotFoundError,
     FileError,
     ForeignFileError,
+    InvalidInputError,
+    TensorContrastError,
     TensorContrastWarning,
     TruncatedFileError,
 )
 from tensorcontrast.names import listed
-from tensorcontrast.readers._files import existing, file_errors, optional
+from tensorcontrast.readers._files import data_files, data_name, file_errors, optional
+from tensorcontrast.readers.annotations import (
+    Labels,
+    annotation_files,
+    partners,
+    segments_of,
+    tell_unlabelled,
+)
+from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import default_window_s
+from tensorcontrast.windows import MIN_LABEL_SHARE, check_segments
 
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
 _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
@@ -39,17 +51,25 @@ def read_edf(
     window_s: float | None = None,
     window: int | None = None,
     overlap: float = 0.0,
+    labels: Labels | None = None,
+    annotations: str | Path | None = None,
+    label_share: float = MIN_LABEL_SHARE,
+    drop_unlabelled: bool = False,
+    inside_annotations: bool = False,
     allow_nan: bool = False,
 ) -> Recordings:
-    """Read an EDF or BDF file, cut into windows.
+    """Read EDF or BDF files, cut into windows.
 
-    The group of all windows is the patient code of the header, in the form of EDF+ and BDF+, or the
-    name of the file where there is none.
+    The group of the windows of a file is the patient code of the header, in the form of EDF+ and
+    BDF+, or the name of the file where there is none. The column ``recording`` has the name of the
+    file, and ``start`` the first sample of the window.
 
     Parameters
     ----------
     path : path
-        The file.
+        One file; a pattern, such as ``"nights/*.edf"``; or a folder, which is searched with its
+        subfolders. Many files are one data set of one sampling rate. Among many, files that hold
+        annotations only are not recordings.
     channels : sequence of str, optional
         Labels of the signals to read, in this order; all by default. They must have one sampling
         rate.
@@ -57,11 +77,82 @@ def read_edf(
         Windows, as in :meth:`Recordings.from_signals`. Without a length, windows of 10 s are
         cut, with a warning; recordings shorter than 20 s, and all with ``window_s=math.inf``,
         stay whole (one window).
+    labels : "annotations", mapping or str, optional
+        Annotations as labels of windows. ``"annotations"`` takes all of them, with their texts as
+        labels. A mapping takes the texts that are its keys, and its values are the labels. Any
+        other text is a regular expression: annotations that it matches in full are taken, and the
+        label is the part named ``label`` where there is one, as in
+        ``"Sleep stage (?P<label>.*)"``. Annotations of different labels must not overlap.
+    annotations : path, optional
+        File with the annotations, where they are not in the recording; or a pattern, such as
+        ``"*-Hypnogram.edf"``, of which each recording gets the file whose name begins most like
+        its own. Searched from the working folder, then beside the recording. By default the files
+        of a folder that hold annotations only are such files.
+    label_share : float
+        The label of a window is the one that covers most of its time, if that is at least this
+        share of it; else the window has none.
+    drop_unlabelled : bool
+        Leave out windows without a label, with a warning.
+    inside_annotations : bool
+        Cut each annotated segment on its own, from its onset, and nothing else.
     allow_nan : bool
         Not needed for EDF, which has no missing values.
     """
-    source = existing(path)
-    edf = open_edf(source)
+    if labels is None and (annotations is not None or inside_annotations):
+        raise InvalidInputError(
+            "annotations= and inside_annotations= need labels= that says which annotations are "
+            "labels; pass labels='annotations' for all"
+        )
+    source = Path(path)
+    files = data_files(path, (".edf", ".bdf"))
+    opened = {file: open_edf(file) for _, file in files}
+    paired: dict[Path, Path] = {}
+    if len(files) > 1 or annotations is not None:
+        only = [file for file, edf in opened.items() if _annotations_only(edf, file)]
+        beside = only
+        if annotations is not None:
+            found = {p for _, file in files for p in annotation_files(annotations, file)}
+            beside = sorted(found)
+        files = [(name, file) for name, file in files if file not in {*only, *beside}]
+        if not files:
+            raise FileError(f"{source}: holds annotations only, no signals")
+        if labels is not None:
+            paired = partners([file for _, file in files], beside)
+    recordings = []
+    without: list[tuple[str, TensorContrastError]] = []
+    for name, file in files:
+        found_one = _recording(opened[file], file, name, len(files) > 1, channels)
+        if labels is not None:
+            read = partial(_texts, opened[file], file, paired.get(file), annotations is not None)
+            segments = segments_of(paired.get(file, file), read, labels)
+            if isinstance(segments, list):
+                with file_errors(paired.get(file, file), "EDF+ annotations"):
+                    end = found_one.n_times / found_one.fs
+                    inside = check_segments(file.name, segments, end)
+                found_one = replace(found_one, segments=in_samples(inside, found_one.fs))
+            else:
+                without.append((name, segments))
+        recordings.append(found_one)
+    if labels is not None:
+        tell_unlabelled(source, len(files), without)
+    how = Cutting(
+        window_s,
+        window,
+        overlap,
+        label_share,
+        drop_unlabelled,
+        inside_annotations,
+        allow_nan,
+        {"name": data_name(source)},
+    )
+    with file_errors(source, "EDF"):
+        return windows_of(source, recordings, how)
+
+
+def _recording(
+    edf: Any, source: Path, name: str, many: bool, channels: Sequence[str] | None
+) -> Continuous:
+    """Signals of one file."""
     picked = pick_signals(edf, channels, source)
     with file_errors(source, "EDF"):
         rates = {_text(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
@@ -82,22 +173,51 @@ def read_edf(
                 f"{source}: the scale of channel {list(rates)[bad]!r} takes it out of the range of "
                 "float32; pass channels= without it"
             )
-        units = tuple(_text(s.physical_dimension) for s in picked)
-        fs = next(iter(rates.values()))
-        about: dict[str, Any] = {
-            "channels": list(rates),
-            "units": units if len(set(units)) > 1 else units[0],
-            "name": source.stem,
-            "groups": [_patient_code(edf) or source.stem],
-            "allow_nan": allow_nan,
-        }
-        if window_s is None and window is None:
-            window_s = default_window_s(source, signals.shape[1], fs)
-        if window_s == math.inf and window is None:
-            return Recordings(signals[None], fs=fs, **about)
-        return Recordings.from_signals(
-            [signals], fs=fs, window_s=window_s, window=window, overlap=overlap, **about
+        # Files of one name in several folders are not of one subject.
+        stem = Path(name).with_suffix("").as_posix() if many else source.stem
+        return Continuous(
+            name=name,
+            pieces=[(0, signals)],
+            fs=next(iter(rates.values())),
+            channels=tuple(rates),
+            units=tuple(_text(s.physical_dimension) for s in picked),
+            group=_patient_code(edf) or stem,
         )
+
+
+def _annotations_only(edf: Any, where: Path) -> bool:
+    with file_errors(where, "EDF"):
+        return not list(edf.signals)
+
+
+def _texts(
+    edf: Any, file: Path, partner: Path | None, needs_partner: bool
+) -> list[tuple[float, float, str]]:
+    """Annotations of a recording in seconds from its start, its own or those of its partner."""
+    if partner is None:
+        if needs_partner:
+            raise DataNotFoundError(
+                f"{file}: there is no file with its annotations; pass annotations= a pattern for "
+                "these files"
+            )
+        return read_annotations(edf, file)
+    other = open_edf(partner)
+    shift = start_shift(edf, file, other, partner)
+    found = read_annotations(other, partner)
+    return [(onset + shift, duration, text) for onset, duration, text in found]
+
+
+def start_shift(edf: Any, where: Path, other: Any, other_where: Path) -> float:
+    """Seconds from the start of a recording to that of another file, such as a hypnogram."""
+    try:
+        return float((other.startdatetime - edf.startdatetime).total_seconds())
+    except Exception:  # dates may be anonymised or not valid; times of day remain
+        half, seconds = 12 * 3600, []
+        for one, file in ((edf, where), (other, other_where)):
+            with file_errors(file, "an EDF start time"):
+                at = one.starttime
+            seconds.append(at.hour * 3600 + at.minute * 60 + at.second + at.microsecond / 1e6)
+        return float((seconds[1] - seconds[0] + half) % (2 * half) - half)
 
 
 def open_edf(path: Path) -> Any:

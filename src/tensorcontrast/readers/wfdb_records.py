@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
     ForeignFileError,
+    InvalidInputError,
+    TensorContrastError,
     TruncatedFileError,
 )
 from tensorcontrast.names import listed
@@ -27,11 +30,16 @@ from tensorcontrast.readers._files import (
     MOST_CHANNELS,
     check_expansion,
     check_inside,
+    data_name,
     file_errors,
+    is_glob,
+    matching_files,
     optional,
 )
+from tensorcontrast.readers.annotations import Labels, segments_of, tell_unlabelled
+from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import default_window_s
+from tensorcontrast.windows import MIN_LABEL_SHARE, check_segments
 
 # Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
 _BYTES = {"8": Fraction(1), "16": Fraction(2), "24": Fraction(3), "32": Fraction(4)}
@@ -68,6 +76,11 @@ def read_wfdb(
     window_s: float | None = None,
     window: int | None = None,
     overlap: float = 0.0,
+    labels: Labels | None = None,
+    annotations: str | None = None,
+    label_share: float = MIN_LABEL_SHARE,
+    drop_unlabelled: bool = False,
+    inside_annotations: bool = False,
     verify: bool = True,
     allow_nan: bool = False,
 ) -> Recordings:
@@ -76,26 +89,45 @@ def read_wfdb(
     Without a window every record of a folder is one window, and all must have one length. A single
     record of 20 s or more is cut into windows of 10 s, with a warning; ``window_s=math.inf`` leaves
     it whole.
-    The column ``record`` has the name of the record of each sample.
+    The columns ``record`` and ``recording`` have the name of the record of each window, and
+    ``start`` its first sample.
 
     Parameters
     ----------
     path : path
         A record, with or without ``.hea`` or ``.dat``, or a folder that is searched with its
-        subfolders (the file ``RECORDS`` is followed where there is one).
+        subfolders (the file ``RECORDS`` is followed where there is one), or a pattern such as
+        ``"db/*.hea"``.
     channels : sequence of str, optional
         Signals to read, in this order; all by default.
     window_s, window, overlap
         Windows, as in :meth:`Recordings.from_signals`.
+    labels, label_share, drop_unlabelled, inside_annotations
+        Annotations as labels, as in :func:`~tensorcontrast.readers.edf.read_edf`. The annotations
+        are the changes of rhythm, such as ``(AFIB`` (comments, where there is none). Each lasts
+        until the next, or to the end of the record. The texts are without the bracket.
+    annotations : str, optional
+        Suffix of the files with annotations, ``"atr"`` by default.
     verify : bool
         Compare the checksums of the header with the signals.
     allow_nan : bool
         Accept missing values, which become NaN.
     """
+    if labels is None and (annotations is not None or inside_annotations):
+        raise InvalidInputError(
+            "annotations= and inside_annotations= need labels= that says which annotations are "
+            "labels; pass labels='annotations' for all"
+        )
     source = Path(path).expanduser()
-    folder = source.is_dir()
+    base = source if source.is_dir() else None
     with file_errors(source, "WFDB records"):
-        names = _records_of(source) if folder else [source]
+        if is_glob(source):
+            base, files = matching_files(source)
+            names = sorted({file.with_suffix("") for file in files if file.suffix == ".hea"})
+            if not names:
+                raise ForeignFileError(f"{source}: matches no headers of records (.hea)")
+        else:
+            names = [source] if base is None else _records_of(source)
     records = [read_record(name, channels=channels, verify=verify) for name in names]
     first = records[0]
     for name, record in zip(names, records, strict=True):
@@ -105,32 +137,77 @@ def read_wfdb(
                     f"{name}: has {what} {getattr(record, what)}, but {names[0]} has "
                     f"{getattr(first, what)}; read them apart, or pass channels="
                 )
-    with file_errors(source, "WFDB records"):
-        labels = np.asarray([n.relative_to(source).as_posix() if folder else n.name for n in names])
-        units = first.units if len(set(first.units)) > 1 else first.units[0]
-        about: dict[str, Any] = {"channels": first.channels, "units": units, "name": source.name}
-        if window_s is None and window is None and len(records) == 1:
-            window_s = default_window_s(source, first.signals.shape[1], first.fs)
-        if window is None and window_s in (None, math.inf):
-            odd = [k for k, r in enumerate(records) if r.signals.shape != first.signals.shape]
-            if odd:
-                raise FileError(
-                    f"{names[odd[0]]}: has {records[odd[0]].signals.shape[1]} points, but "
-                    f"{names[0]} has {first.signals.shape[1]}; pass window_s= to cut windows"
-                )
-            X = np.stack([r.signals for r in records])
-            columns = {"record": labels}
-            return Recordings(X, fs=first.fs, columns=columns, allow_nan=allow_nan, **about)
-        return Recordings.from_signals(
-            [r.signals for r in records],
-            fs=first.fs,
-            window_s=window_s,
-            window=window,
-            overlap=overlap,
-            columns={"record": labels},
-            allow_nan=allow_nan,
-            **about,
+    if window is None and window_s is None and len(records) > 1:
+        window_s = math.inf  # each record is a window
+    if window is None and window_s == math.inf:
+        odd = [k for k, r in enumerate(records) if r.signals.shape != first.signals.shape]
+        if odd:
+            raise FileError(
+                f"{names[odd[0]]}: has {records[odd[0]].signals.shape[1]} points, but "
+                f"{names[0]} has {first.signals.shape[1]}; pass window_s= to cut windows"
+            )
+    recordings = []
+    without: list[tuple[str, TensorContrastError]] = []
+    for name, record in zip(names, records, strict=True):
+        shown = name.name if base is None else name.relative_to(base).as_posix()
+        one = Continuous(
+            name=shown,
+            pieces=[(0, record.signals)],
+            fs=record.fs,
+            channels=record.channels,
+            units=record.units,
         )
+        if labels is not None:
+            segments = segments_of(
+                name, partial(_annotations, name, annotations or "atr", record), labels
+            )
+            if isinstance(segments, list):
+                with file_errors(name, "WFDB annotations"):
+                    inside = check_segments(shown, segments, one.n_times / one.fs)
+                one = replace(one, segments=in_samples(inside, one.fs))
+            else:
+                without.append((shown, segments))
+        recordings.append(one)
+    if labels is not None:
+        tell_unlabelled(source, len(records), without)
+    how = Cutting(
+        window_s,
+        window,
+        overlap,
+        label_share,
+        drop_unlabelled,
+        inside_annotations,
+        allow_nan,
+        {"name": data_name(source) if is_glob(source) else source.name},
+    )
+    with file_errors(source, "WFDB records"):
+        rec = windows_of(source, recordings, how)
+    rec.columns["record"] = rec.columns["recording"]
+    return rec
+
+
+def _annotations(path: Path, suffix: str, record: WfdbRecord) -> list[tuple[float, float, str]]:
+    """Read the changes of rhythm of a record: onset and duration in seconds, and text."""
+    base = path.with_suffix("") if path.suffix in (".hea", ".dat") else path
+    file = base.with_name(f"{base.name}.{suffix}")
+    if not re.fullmatch(r"\w+", suffix) or not file.is_file():
+        raise DataNotFoundError(
+            f"{file}: no such file with annotations; pass annotations= the suffix of these files"
+        )
+    wfdb = optional("wfdb")
+    with file_errors(file, "WFDB annotations"):
+        found = wfdb.rdann(str(base), suffix)
+        notes = list(zip(found.sample.tolist(), found.symbol, found.aux_note, strict=True))
+    for kind in ("+", '"'):
+        chosen = [(at, str(note).strip("\0 ")) for at, symbol, note in notes if symbol == kind]
+        chosen = [(at, note.removeprefix("(")) for at, note in chosen if note]
+        if chosen:
+            break
+    ends = [*(at for at, _ in chosen[1:]), record.signals.shape[1]]
+    return [
+        (at / record.fs, (end - at) / record.fs, note)
+        for (at, note), end in zip(chosen, ends, strict=False)
+    ]
 
 
 def read_record(

@@ -1,0 +1,182 @@
+"""Annotations as labels: choosing them by their text, and finding the file that holds them."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from tensorcontrast.errors import (
+    DataNotFoundError,
+    FileError,
+    InvalidInputError,
+    TensorContrastError,
+    TensorContrastWarning,
+)
+from tensorcontrast.names import listed
+from tensorcontrast.readers._files import is_glob, matching_files
+from tensorcontrast.windows import Segment
+
+__all__ = [
+    "Labels",
+    "annotation_files",
+    "chosen_segments",
+    "partners",
+    "segments_of",
+    "tell_unlabelled",
+]
+
+#: How labels are chosen among annotations; see :func:`chosen_segments`.
+Labels = str | Mapping[str, str]
+
+
+def chosen_segments(
+    where: object, annotations: Sequence[tuple[float, float, str]], labels: Labels
+) -> list[Segment]:
+    """Choose annotations by their text, and name the labels.
+
+    Parameters
+    ----------
+    where : object
+        What messages name.
+    annotations : sequence of (onset, duration, text)
+        In seconds.
+    labels : "annotations", mapping or str
+        ``"annotations"`` takes all texts as labels. A mapping takes the texts that are its keys and
+        gives its values as labels. Any other text is a regular expression: annotations that match
+        in full are taken, and the label is the part named ``label`` where there is one.
+
+    Examples
+    --------
+    >>> stages = [(0, 30, "Sleep stage W"), (30, 60, "Sleep stage 2"), (40, 0, "Lights off")]
+    >>> chosen_segments("night", stages, "Sleep stage (?P<label>.*)")
+    [Segment(start=0, stop=30, label='W'), Segment(start=30, stop=90, label='2')]
+    """
+    texts = list(dict.fromkeys(text for _, _, text in annotations))
+    names = _label_names(texts, labels)
+    if not annotations:
+        raise FileError(
+            f"{where}: has no annotations to take labels from; leave labels= out, or pass "
+            "annotations= the file that holds them"
+        )
+    if not names:
+        raise FileError(
+            f"{where}: no annotation matches labels={labels!r}; there are {listed(texts)}"
+        )
+    picked = [(a, d, names[text]) for a, d, text in annotations if text in names]
+    segments = [Segment(onset, onset + duration, name) for onset, duration, name in picked]
+    lasting = [s for s in segments if math.isfinite(s.start) and s.stop > s.start]
+    if not lasting:
+        raise FileError(
+            f"{where}: the {len(picked)} annotations {listed(sorted(set(names)))} have no "
+            "duration, so they cover no window; write durations into the file, or choose others "
+            "with labels="
+        )
+    return lasting
+
+
+def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
+    """Label of each text that is chosen."""
+    if isinstance(labels, Mapping):
+        return {text: str(labels[text]) for text in texts if text in labels}
+    if labels == "annotations":
+        return {text: text for text in texts if text.strip()}
+    try:
+        pattern = re.compile(labels)
+    except re.error as error:
+        raise InvalidInputError(
+            f"labels={labels!r} is not a regular expression ({error}); write 'annotations' for all "
+            "annotations, or a pattern such as 'Sleep stage (?P<label>.*)'"
+        ) from error
+    named = "label" in pattern.groupindex
+    found = {text: match for text in texts if (match := pattern.fullmatch(text))}
+    chosen = {text: (match["label"] if named else text) for text, match in found.items()}
+    return {text: label for text, label in chosen.items() if label}
+
+
+def segments_of(
+    where: object, read: Callable[[], Sequence[tuple[float, float, str]]], labels: Labels
+) -> list[Segment] | TensorContrastError:
+    """Chosen annotations of one recording of several, or the error that says why it has none.
+
+    Files that are damaged raise at once.
+    """
+    try:
+        annotations = read()
+    except DataNotFoundError as error:
+        return error
+    try:
+        return chosen_segments(where, annotations, labels)
+    except FileError as error:
+        return error
+
+
+def annotation_files(annotations: str | Path, recording: Path) -> list[Path]:
+    """Files that a path or pattern names, from the working folder or from that of a recording."""
+    wanted = Path(annotations).expanduser()
+    for place in (wanted, recording.parent / wanted):
+        if is_glob(place):
+            try:
+                return matching_files(place)[1]
+            except DataNotFoundError:
+                continue
+        if place.is_file():
+            return [place]
+    raise DataNotFoundError(
+        f"{annotations}: no such file with annotations, neither here nor beside {recording}"
+    )
+
+
+def partners(recordings: Sequence[Path], candidates: Sequence[Path]) -> dict[Path, Path]:
+    """File with the annotations of each recording: the one whose name begins most alike.
+
+    Files in the folder of the recording are preferred. A recording without such a file has no
+    entry. It is an error where two files fit equally well, or where two recordings have one file.
+    """
+    found: dict[Path, Path] = {}
+    owner: dict[Path, Path] = {}
+    for recording in recordings:
+        beside = [c for c in candidates if c.parent.resolve() == recording.parent.resolve()]
+        alike = {c: _common_beginning(c.name, recording.name) for c in beside or candidates}
+        best = max(alike.values(), default=0)
+        fitting = [c for c, length in alike.items() if length == best]
+        if not fitting or (not best and len(recordings) > 1):
+            continue
+        if len(fitting) > 1:
+            raise FileError(
+                f"{recording}: the annotations may be in {listed([c.name for c in fitting])}; name "
+                "one file with annotations="
+            )
+        partner = fitting[0]
+        if partner in owner:
+            raise FileError(
+                f"{partner}: may hold the annotations of {owner[partner].name} and of "
+                f"{recording.name}; the names of a recording and of its annotations must begin "
+                "alike. Complete the pairs, or read one recording with annotations= its file"
+            )
+        owner[partner] = recording
+        found[recording] = partner
+    return found
+
+
+def _common_beginning(a: str, b: str) -> int:
+    """Count the characters with which both texts begin."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((k for k, (x, y) in pairs if x != y), min(len(a), len(b)))
+
+
+def tell_unlabelled(
+    where: object, n_recordings: int, without: Sequence[tuple[str, TensorContrastError]]
+) -> None:
+    """Warn of recordings without labels; raise where none has any."""
+    if len(without) == n_recordings:
+        raise without[0][1]
+    if without:
+        warnings.warn(
+            f"{where}: {len(without)} of {n_recordings} recordings have no labels, such as "
+            f"{without[0][0]} ({without[0][1]})",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
