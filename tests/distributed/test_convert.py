@@ -283,3 +283,17 @@ def test_a_fit_takes_a_store(tmp_path: Path) -> None:
     features = there.transform(stored)
     assert hasattr(features, "dask")
     np.testing.assert_allclose(features.compute(), here.transform(rec), atol=1e-4)
+
+
+def test_annotations_of_edf_files_become_labels(tmp_path):
+    edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
+    (tmp_path / "d").mkdir()
+    notes = [edfio.EdfAnnotation(10 * k, 10, f"stage {'ab'[k]}") for k in range(2)]
+    for name in ("S1", "S2"):
+        signal = edfio.EdfSignal(np.sin(np.arange(320.0)), 16, label="EEG")
+        edfio.Edf([signal]).write(tmp_path / "d" / f"{name}-PSG.edf")
+        edfio.Edf([], annotations=notes).write(tmp_path / "d" / f"{name}-Hyp.edf")
+    options = {"window_s": 5, "labels": "stage (?P<label>.)", "annotations": "*-Hyp.edf"}
+    rec = open_store(convert(tmp_path / "d", tmp_path / "s.zarr", **options))
+    assert rec.classes == ("a", "b")
+    assert np.asarray(rec.y).tolist() == [0, 0, 1, 1] * 2

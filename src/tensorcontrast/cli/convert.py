@@ -48,6 +48,22 @@ def convert(
             help=r"Subjects by file name, as '(?P<group>S\d+)'; default: patient code, else file.",
         ),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="PATTERN",
+            help="EDF, WFDB: annotations that are labels, as 'Sleep stage (?P<label>.*)'.",
+        ),
+    ] = None,
+    annotations: Annotated[
+        str | None,
+        typer.Option(
+            "--annotations",
+            metavar="FILES",
+            help="EDF: files with the annotations, as '*-Hypnogram.edf'. WFDB: their suffix.",
+        ),
+    ] = None,
     drop_nan: Annotated[
         bool, typer.Option("--drop-nan", help="Leave out windows with missing values.")
     ] = False,
@@ -85,6 +101,8 @@ def convert(
                 channels=names,
                 drop_nan=drop_nan,
                 groups=groups,
+                labels=labels,
+                annotations=annotations,
                 workers=workers,
                 chunk_bytes=chunk * 2**20,
                 progress=lambda done, total, text: update(done=done, total=total, text=text),

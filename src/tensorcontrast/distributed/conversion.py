@@ -33,6 +33,7 @@ from tensorcontrast.distributed.parts import (
 from tensorcontrast.distributed.store import ABOUT, FORMAT
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.files import one_at_a_time
+from tensorcontrast.readers.edf import annotations_only
 from tensorcontrast.readers.grouping import groups_by_name
 
 Array = NDArray[Any]
@@ -52,6 +53,8 @@ def convert(
     channels: Sequence[str] | None = None,
     drop_nan: bool = False,
     groups: str | None = None,
+    labels: str | None = None,
+    annotations: str | None = None,
     workers: int = 1,
     chunk_bytes: int = CHUNK_BYTES,
     progress: Progress | None = None,
@@ -74,6 +77,9 @@ def convert(
         matches in the name of a file, below the folder, is the group of its windows. By default
         groups are those of npz files, the patient codes of EDF+ and BDF+ files, and else the names
         of the files.
+    labels, annotations : str, optional
+        Annotations of EDF, BDF and WFDB files as labels, as in their readers. Files of a folder
+        that hold annotations only are not recordings.
     workers : int
         Processes that read and write.
     chunk_bytes : int
@@ -89,11 +95,26 @@ def convert(
     for name in ("zarr", "dask.array"):  # to write the store, and to open it
         package(name)
     options = Options(
-        window_s, float(overlap), None if channels is None else tuple(channels), drop_nan, groups
+        window_s,
+        float(overlap),
+        None if channels is None else tuple(channels),
+        drop_nan,
+        groups,
+        labels,
+        annotations,
     )
+    if annotations is not None and labels is None:
+        raise InvalidInputError(
+            "annotations= needs labels= that says which annotations are labels; pass "
+            "labels='annotations' for all"
+        )
     if workers < 1:
         raise InvalidInputError(f"workers={workers}: at least one process is needed")
     folder, files = files_of(Path(source).expanduser())
+    if len(files) > 1:
+        files = [name for name in files if not annotations_only(folder / name)]
+        if not files:
+            raise FileError(f"{source}: holds annotations only, no signals")
     if groups is not None:
         groups_by_name(groups, files)  # told before anything is written
     store = Path(target).expanduser()

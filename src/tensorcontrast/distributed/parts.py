@@ -39,6 +39,8 @@ class Options:
     channels: tuple[str, ...] | None = None
     drop_nan: bool = False
     groups: str | None = None
+    labels: str | None = None
+    annotations: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ def _read_file(batch: Batch, name: str) -> Recordings | None:
         given |= {"window_s": options.window_s, "overlap": options.overlap}
     if options.channels is not None and "channels" in accepted:
         given["channels"] = list(options.channels)
+    if options.labels is not None and "labels" in accepted:
+        given |= {"labels": options.labels, "annotations": options.annotations}
     rec = readers.read(path, format=kind, **given)
     if options.channels is not None and rec.channels != options.channels:
         rec = rec.select(channels=list(options.channels))

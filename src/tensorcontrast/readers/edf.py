@@ -185,6 +185,18 @@ def _recording(
         )
 
 
+def annotations_only(path: Path) -> bool:
+    """Whether a file is EDF or BDF without signals, by its header alone; damage is not told."""
+    if path.suffix.lower() not in (".edf", ".bdf"):
+        return False
+    with file_errors(path, "EDF"), path.open("rb") as stream:
+        fixed = stream.read(256)
+        count = fixed[252:256].strip()
+        n = int(count) if count.isdigit() else 0
+        labels = [stream.read(16).rstrip(b"\0 ") for _ in range(n)]
+    return n > 0 and set(labels) <= {b"EDF Annotations", b"BDF Annotations"}
+
+
 def _annotations_only(edf: Any, where: Path) -> bool:
     with file_errors(where, "EDF"):
         return not list(edf.signals)
