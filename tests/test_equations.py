@@ -225,3 +225,18 @@ def test_E21_atd():
     G = np.ones((N, N)) / N - (1 / N + delta) * np.eye(N)
     assert losses.atd(W, V, delta)[0] == pytest.approx(trace(W_HAT, G, V_HAT))
     np.testing.assert_allclose(losses.atd_pull(V_HAT, delta), G @ V_HAT, atol=1e-12)
+
+
+def test_E22_coupled_blocks():
+    own, scale = RNG.standard_normal((7, R)), 1.5  # a second block, and √λ of it
+    Y = RNG.standard_normal((N, 7))
+    factors = kernels.CoupledFactors([FACTORS, [scale * own]])
+    both = np.concatenate([X, scale * Y], axis=1)
+    np.testing.assert_allclose(kernels.khatri_rao(factors), np.concatenate([H, scale * own]))
+    np.testing.assert_allclose(kernels.gram(factors), H.T @ H + scale**2 * own.T @ own)
+    XH = X @ H + scale**2 * Y @ own
+    np.testing.assert_allclose(both @ kernels.khatri_rao(factors), XH)
+    new, _ = kernels.update_factors(W.T @ both, W.T @ W, factors, 0.1)
+    alone, _ = kernels.update_factors(W.T @ X, W.T @ W, FACTORS, 0.1)
+    np.testing.assert_allclose(new[0], alone[0])
+    np.testing.assert_allclose(new[3], scale * Y.T @ W @ np.linalg.inv(W.T @ W + 0.1 * np.eye(R)))

@@ -184,10 +184,10 @@ def test_features_do_not_depend_on_the_type_of_numbers(dtype):
     wanted = model().fit(counts.astype("float32"))
     found = model().fit(counts.astype(dtype))
     tolerance = 1e-3 if dtype in ("float64", "int64") else 0.0
-    tensors = wanted.tensors(counts.astype("float32"))
-    made = found.tensors(counts.astype(dtype))
+    tensors = wanted.tensors(counts.astype("float32"))[0]  # of the spectrogram
+    made = found.tensors(counts.astype(dtype))[0]
     scale = (found.tensorize_.unit_ / wanted.tensorize_.unit_) ** 0.5
-    assert relative(made[:, :3] * scale, tensors[:, :3]) < 1e-5
+    assert relative(made * scale, tensors) < 1e-5
     if tolerance == 0.0:
         np.testing.assert_array_equal(
             found.transform(counts.astype(dtype)), wanted.transform(counts.astype("float32"))

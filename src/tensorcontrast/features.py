@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self, cast
@@ -16,7 +17,6 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast import (
-    _beside,
     _learned,
     _steady,
     _unit_length,
@@ -29,13 +29,15 @@ from tensorcontrast._arrays import as_array
 from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast._progress import stage
 from tensorcontrast._signals import as_signals, check_shape, some_windows, warn_if_transposed
-from tensorcontrast.decompose import CPD, PLC, checkpoint, kernels
+from tensorcontrast.decompose import CPD, PLC, checkpoint
 from tensorcontrast.decompose._base import CPEstimator
+from tensorcontrast.decompose.blocks import Joined, Layout
 from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.spectrogram import SpectrogramTensor
 from tensorcontrast.spectrogram_source import SpectrogramSource
+from tensorcontrast.tensorize import blocks as signal_blocks
 from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS
 
 Array = NDArray[Any]
@@ -65,11 +67,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     fresh_views : bool, default=False
         Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
     shapes : bool or "auto", default="auto"
-        Put shapes beside the spectrograms: how often short patterns of all sizes occur in a window
-        (shares of dilated convolutions above a bias, 256 principal values of them), which tells
-        what magnitudes of frequencies do not. They are decomposed together with the spectrograms,
-        with loadings of their own. "auto" does so where frames are in levels and nothing is
-        missing.
+        Couple the spectrograms with convolution features: how often short patterns of all sizes
+        occur in a window (shares of dilated convolutions above a bias, 256 principal values of
+        them), which tells what magnitudes of frequencies do not. They are a second coupled block
+        (E22), with 1.4 times the standard deviation of the spectrograms. "auto" does so where
+        frames are in levels and nothing is missing.
     steady : bool or "auto", default="auto"
         Read features against what changes where nothing that matters has: parts of up to 4096
         windows are compared, the same windows a little faster or slower and, where channels rise
@@ -101,7 +103,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     factors_ : list of arrays
         What was learned: weights of channels, of frequencies and of time, one column a feature.
     shapes_ : dict or None
-        The fitted :class:`ConvolutionFeatures` beside the spectrograms, and their weight.
+        The fitted :class:`ConvolutionFeatures`, their weight and the width of their block.
     channels_ : tuple of str
     feature_mean_, feature_deviation_ : (rank,) arrays
         Of the fitted windows' features, where ``unit_length`` asks for them.
@@ -284,13 +286,14 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
         keep = keep and not spread
+        coupled = partial(_coupled, maker=maker, decompose=decompose)
 
         def view(
             generator: np.random.Generator, advance: Callable[[int], None] | None = None
         ) -> Any:
             seed = int(generator.integers(2**31))
             made = _tensors(signals, maker, augment, seed)
-            return made.array(advance) if keep else made
+            return coupled(made.array(advance) if keep else made)
 
         if sequence is not None and not isinstance(decompose, PLC):
             raise InvalidInputError(
@@ -302,11 +305,12 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         with threads.jobs(self.n_jobs):
             if _steady.asked(self.steady, tensorize, decompose, *signals.shape[::2]):
                 with stage("nuisance changes of windows", show=show):
-                    extra["noise"] = _steady.differences(
+                    noise = _steady.differences(
                         signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
                     )
+                    extra["noise"] = coupled(noise)
             with stage("spectrograms", show=show and keep, total=len(signals)) as advance:
-                X = tensors.array(advance) if keep else tensors
+                X = coupled(tensors.array(advance) if keep else tensors)
             if not isinstance(decompose, CPD):  # no contrast: nothing to compare a view with
                 drawn = show and keep and not self.fresh_views
                 with stage("augmented view", show=drawn, total=len(signals)) as advance:
@@ -333,13 +337,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _with_shapes(self, tensorize: Any, decompose: Any, signals: Any) -> tuple[Any, Any]:
         """Return what makes tensors of signals, with shapes where asked for, and their state."""
-        if not _beside.asked(self.shapes, tensorize, decompose, len(signals)):
+        if not signal_blocks.asked(self.shapes, tensorize, decompose, len(signals)):
             return tensorize, None
         some = np.asarray(signals[:: -(-len(signals) // MAX_LEARNING_WINDOWS)])
         with stage("convolution features", show=bool(self.verbose)):
-            maker = _beside.learn(some, tensorize)
-        if "beside" in decompose.get_params():
-            decompose.set_params(beside=maker.n_slices)
+            maker = signal_blocks.learn(some, tensorize)
         return maker, maker.state()
 
     def _wants_unit_length(self, decompose: Any, tensorize: Any) -> bool:
@@ -376,7 +378,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
         if is_dask(signals):
-            made = self.decompose_.transform(_tensors(signals, self._maker))
+            rows = _tensors(signals, self._maker)
+            made = self.decompose_.transform(_coupled(rows, self._maker, self.decompose_))
             return cast(Array, self._scaled(made))
         tensorize, decompose = self._maker, self.decompose_
         masked = self.missing == "mask" and self.tensorize_.get_params().get("missing") == "error"
@@ -391,15 +394,17 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             decompose = copy(decompose).set_params(missing="mask")
         with threads.jobs(self.n_jobs):
             parts = [
-                self._scaled(checks.plain_output(decompose, block))
+                self._scaled(checks.plain_output(decompose, _coupled(block, tensorize, decompose)))
                 for block in SpectrogramSource(signals, tensorize).blocks()
             ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def tensors(self, X: Any) -> Array:
-        """Tensors of signals as they are decomposed: spectrograms, and what stands beside them."""
+    def tensors(self, X: Any) -> Array | list[Array]:
+        """Tensors of signals as they are decomposed; with convolution features a list of blocks."""
         check_is_fitted(self, "decompose_")
-        return np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
+        made = np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
+        dims = getattr(self._maker, "block_dims", None)
+        return made if dims is None else Layout(dims, (1.0,) * len(dims)).split(made)
 
     def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:
         """Array, sampling rate and channel names, from the parameters or from Recordings."""
@@ -429,10 +434,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     @property
     def factors_(self) -> list[Array]:
-        """Factors of the decomposition: channels, frequencies, times."""
+        """Factors of the spectrogram: channels, frequencies, times."""
         check_is_fitted(self, "decompose_")
-        factors: list[Array] = self.decompose_.factors_
-        return list(kernels.parted(factors)[0])
+        coupled = getattr(self.decompose_, "block_dims_", None) is not None
+        factors: list[Any] = self.decompose_.factors_
+        return list(factors[0]) if coupled else list(factors)
 
     @property
     def labels_(self) -> NDArray[np.intp]:
@@ -451,17 +457,18 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _check_learned(self) -> None:
         shape = tuple(self.tensorize_.output_shape_)
         self.shapes_ = getattr(self, "shapes_", None)  # older files have none
-        self._maker, n_slices = self.tensorize_, 0
+        self._maker, wanted = self.tensorize_, None
+        dims = shape
         if self.shapes_ is not None:
             sizes = self.n_channels_in_, self.n_times_in_
-            self._maker = _beside.restored(self.shapes_, self.tensorize_, *sizes)
-            n_slices = self._maker.n_slices
-        if tuple(self.decompose_.dims_) != (shape[0] + n_slices, *shape[1:]) or (
-            n_slices != getattr(self.decompose_, "beside", n_slices)
-        ):
+            self._maker = signal_blocks.restored(self.shapes_, self.tensorize_, *sizes)
+            wanted = self._maker.block_dims
+            dims = (sum(int(np.prod(block)) for block in wanted),)
+        found = getattr(self.decompose_, "block_dims_", wanted)
+        if tuple(self.decompose_.dims_) != dims or found != wanted:
             raise InvalidInputError(
-                f"spectrograms of shape {shape} and {n_slices} slices beside them do not fit a "
-                f"decomposition of {tuple(self.decompose_.dims_)}"
+                f"spectrograms of shape {shape}, in blocks {wanted}, do not fit a decomposition of "
+                f"{tuple(self.decompose_.dims_)} in blocks {found}"
             )
         for name in ("feature_mean_", "feature_deviation_"):
             learned = getattr(self, name, None)
@@ -511,6 +518,19 @@ def _bars_of(decompose: Any, show: bool) -> Iterator[None]:
     finally:
         if own:
             decompose.set_params(verbose=before)
+
+
+def _coupled(rows: Any, maker: Any, decompose: Any) -> Any:
+    """Rows of coupled blocks as the decomposition takes them; anything else as it is.
+
+    Peers that know no blocks get one tensor, with further channels for the second block.
+    """
+    dims = getattr(maker, "block_dims", None)
+    if dims is None:
+        return rows
+    if isinstance(decompose, CPEstimator):
+        return Joined(rows, dims)
+    return rows.reshape(len(rows), -1, *dims[0][1:])
 
 
 def _is_recordings(X: Any) -> bool:

@@ -51,6 +51,8 @@ KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model
 MACHINE_PARAMETERS = frozenset({"callback", "checkpoint", "n_jobs", "verbose"})
 #: Most parameters, and most learned attributes, of one estimator in a file.
 MAX_ATTRIBUTES = 1_000
+#: Parameters of older versions, which are gone, and the value with which they do nothing.
+_REMOVED = {"beside": 0}
 #: Learned attributes in which NaN says that a sweep had no such term.
 _MAY_BE_NAN = {"history_"}
 #: Learned attributes that are as long as the training data and follow from it by ``transform``.
@@ -180,6 +182,9 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
                 f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
                 f"{MAX_ATTRIBUTES} are read"
             )
+    for name, default in _REMOVED.items():
+        if state["params"].get(name, default) == default:
+            state["params"].pop(name, None)
     unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise NewerFileError(

@@ -1,5 +1,7 @@
 """The kernels run unchanged on PyTorch tensors and agree with NumPy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -20,13 +22,13 @@ def case(dims, dtype, n=20, r=3, seed=0):
 
 
 def as_torch(value):
-    if isinstance(value, list):
-        return [as_torch(v) for v in value]
+    if isinstance(value, Sequence):
+        return kernels.like(value, [as_torch(v) for v in value])
     return torch.from_numpy(np.ascontiguousarray(value))
 
 
 def agree(there, here):
-    if isinstance(here, tuple | list):
+    if isinstance(here, Sequence):
         assert len(there) == len(here)
         for a, b in zip(there, here, strict=True):
             agree(a, b)
@@ -39,14 +41,15 @@ def agree(there, here):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("beside", [0, 4])
+@pytest.mark.parametrize("extra", [0, 4])
 @pytest.mark.parametrize("dims", DIMS)
-def test_every_kernel_on_torch(dims, dtype, beside):
+def test_every_kernel_on_torch(dims, dtype, extra):
     X, W, factors = case(dims, dtype)
-    if beside:
+    if extra:
         rng = np.random.default_rng(1)
-        X = np.concatenate([X, rng.normal(size=(len(X), beside)).astype(dtype)], axis=1)
-        factors = [*factors, rng.normal(size=(1, beside, W.shape[1])).astype(dtype)]
+        X = np.concatenate([X, rng.normal(size=(len(X), extra)).astype(dtype)], axis=1)
+        own = rng.normal(size=(extra, W.shape[1])).astype(dtype)
+        factors = kernels.CoupledFactors([factors, [own]])
     Q, WtW, HtH = W.T @ X, W.T @ W, kernels.gram(factors)
     calls = [
         (kernels.inner, (X, X)),
@@ -69,9 +72,10 @@ def test_every_kernel_on_torch(dims, dtype, beside):
     names = {function.__name__ for function, _ in calls}
     # A Hungarian matching, in SciPy; lengths of columns, in NumPy; and what no array library
     # takes part in.
-    assert names == set(kernels.__all__) - {"factor_match_score", "balanced", "parted"}
+    plain = {"factor_match_score", "CoupledFactors", "balanced", "blocks_of", "entries", "like"}
+    assert names == set(kernels.__all__) - plain
     for function, arguments in calls:
-        there = [as_torch(a) if isinstance(a, np.ndarray | list) else a for a in arguments]
+        there = [as_torch(a) if isinstance(a, np.ndarray | Sequence) else a for a in arguments]
         agree(function(*there), function(*arguments))
 
 

@@ -33,7 +33,7 @@ WRONG = {
     "step_size": [0.0, 1.1, np.nan],
     "n_clusters": [0, 2.5],
     "center": ["yes", 3],
-    "beside": [-1, 1.5, "some"],
+    "block_weights": [0.5, "equal"],
     "scale": [None],
     "compress": ["all", 0, 1.5, -1],
     "dtype": ["float16", "int32", 3],

@@ -135,7 +135,7 @@ def fit(
         _option(
             "--shapes",
             metavar="WHEN",
-            help="Put shapes of signals beside spectrograms: auto (default), yes or no.",
+            help="Couple spectrograms with convolution features: auto (default), yes or no.",
             autocompletion=_choice(*WHEN),
         ),
     ] = None,
@@ -363,14 +363,15 @@ def _tell(
     }
     shape = " × ".join(str(n) for n in model.tensorize_.output_shape_)
     last = "time" if getattr(model.tensorize_, "n_levels_", None) is None else "level"
-    beside = ""
+    coupled = ""
     if model.shapes_ is not None:
-        beside = f", {len(model.shapes_['convolution'].components_)} values of shapes beside it"
+        count = len(model.shapes_["convolution"].components_)
+        coupled = f", coupled with {count} convolution features"
     shown = facts(
         {
             "model": safe(target),
             "data": f"{len(rec):,} windows, {rec.n_channels} channels, {length}",
-            "tensors": f"{shape} (channel × frequency × {last}){beside}",
+            "tensors": f"{shape} (channel × frequency × {last}){coupled}",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}"
             + (", read against noise" if data["steady"] else ""),

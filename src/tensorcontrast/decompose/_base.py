@@ -19,6 +19,7 @@ from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast.decompose import (
     als,
     apply,
+    blocks,
     checkpoint,
     degeneracy,
     inputs,
@@ -44,8 +45,8 @@ ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
 
-    #: Whether further slices may stand beside the modes.
-    takes_beside: ClassVar[bool] = True
+    #: Whether coupled blocks have factors of their own.
+    takes_blocks: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rank": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -59,7 +60,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "center": ["boolean"],
         "scale": ["boolean"],
-        "beside": [Interval(Integral, 0, None, closed="left")],
+        "block_weights": ["array-like", None],
         "compress": [
             StrOptions({"auto"}),
             Interval(Real, 0, 1, closed="right"),
@@ -86,10 +87,15 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     compress: Any
     augment: Callable[[Array, np.random.Generator], Any] | None = None
     fresh_views: bool = False
+    block_weights: Sequence[float] | None
+    #: Of coupled blocks; None for one tensor, and in older files.
+    block_dims_: tuple[tuple[int, ...], ...] | None = None
+    block_scales_: tuple[float, ...] | None = None
     _bases: list[Array] | None
     #: Directions of noise that features are read against, and how much of each is left out.
     noise_directions_: Array | None = None
     noise_gains_: Array | None = None
+    factors_: list[Any]
     feature_gram_: Array
     centers_: Array | None
     center_: Array
@@ -128,15 +134,18 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         *,
         resume: Resume = None,
     ) -> Self:
-        """Learn the factors from X (n, I_1, …, I_K).
+        """Learn the factors from X (n, I_1, …, I_K), or from coupled blocks [X_1, X_2, …].
 
         Parameters
         ----------
-        X : array-like (n, I_1, …, I_K)
-            One tensor a sample; a plain matrix is a tensor of order 1 a sample.
+        X : array-like (n, I_1, …, I_K), or list of coupled blocks
+            One tensor per window; a plain matrix is a tensor of order 1 per window. Coupled blocks
+            (E22) are arrays of the same n windows, in memory, mapped, stored or on Dask, in a tuple
+            or, where their shapes differ, in a list. A list of arrays of one shape is an array-like
+            of windows.
         y : array-like (n,), optional
             Not used but by :class:`PLC`; a warning says so, unless scikit-learn passes it on.
-        view : array-like of the shape of X, or callable, optional
+        view : array-like of the shape of X, list of blocks as X, or callable, optional
             The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
             view, drawn anew each iteration.
         resume : path or True, optional
@@ -188,7 +197,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             ready = self._prepare(data)
             n = ready.n_samples
             known = self._labels_used(y, n)
-            self.rank_, clipped = start.allowed_rank(self.rank, (n, *data.dims))
+            self.rank_, clipped = self._allowed_rank((n, *data.dims))
             views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
         recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
         with threads.for_work(n * ready.size * self.rank_):
@@ -217,8 +226,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
         """Return what tells the data of a fit from other data, for checkpoints."""
-        beside = [ready.beside] if ready.beside else []
-        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *beside]
+        blocks = [] if self.block_dims_ is None else [self.block_dims_, self.block_scales_]
+        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *blocks]
+
+    def _allowed_rank(self, shape: tuple[int, ...]) -> tuple[int, str]:
+        """Return the rank that samples of this shape (n, …) allow, and a word where it is less."""
+        if self.block_dims_ is not None:
+            return start.allowed_coupled_rank(self.rank, shape[0], self.block_dims_)
+        return start.allowed_rank(self.rank, shape)
 
     def _solve(
         self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
@@ -248,8 +263,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         begun = hasattr(self, "factors_")
         clipped = ""
         noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
-        X = checks.check_tensor(self, X, reset=not begun, min_samples=2)
-        data = source.with_nan(source.ArraySource(X), self.missing == "mask")
+        data = inputs.batch(self, X, reset=not begun)
+        X = data.X
         known = self._labels_used(y, len(X), streaming=True)
         rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
         if begun:
@@ -259,7 +274,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         else:
             ready = self._prepare(data, whole=True)
             self.n_samples_seen_ = self.n_batches_seen_ = 0
-            self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
+            self.rank_, clipped = self._allowed_rank(X.shape)
         self._bases, self.core_dims_ = None, ready.dims
         drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
         views = drawn() if callable(drawn) else drawn
@@ -267,7 +282,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         past: als.Statistics | None = None
         memory = als.Memory()
         if begun:
-            factors = [U.copy() for U in self.factors_]
+            factors = kernels.like(self._factors, [U.copy() for U in self._factors])
             past = stream.past_sums(self, factors)
             memory.centers = self.centers_
         else:
@@ -301,7 +316,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         form = NormalForm.of(fit, features, self._bases, self.alpha)
         size = float(np.sqrt(views.norm_x / views.n_samples))
         form.check(type(self).__name__, size, streaming=fit.streaming)
-        self.factors_ = form.factors
+        self._set_factors(form.factors)
         self.features_, self.view_features_ = self._unweighted(form.W, form.V)
         self.weights_, self.feature_gram_ = form.weights, form.gram
         self.degeneracy_, *self._opposed = degeneracy.most_opposed(form.factors, form.gram)
@@ -333,14 +348,24 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 "robust='huber' needs the samples in this process; pass robust=None, or X.compute()"
             )
-        ready = (robust.prepare if self.robust == "huber" else prepare)(
-            data,
-            None if whole else self.compress,
-            self.rank,
-            center=self.center,
-            scale=self.scale,
-            beside=self._beside(data.dims),
-        )
+        wanted = None if whole or self.block_dims_ is not None else self.compress
+        if self.block_dims_ is not None and not isinstance(self.compress, str | None):
+            checks.warn(
+                f"compress={self.compress} is not used: coupled blocks are fitted as they are; "
+                "leave it out",
+            )
+        if self.robust == "huber":
+            ready = robust.prepare(
+                data,
+                wanted,
+                self.rank,
+                center=self.center,
+                scale=self.scale,
+                block_dims=self.block_dims_ or (),
+            )
+        else:
+            ready = prepare(data, wanted, self.rank, center=self.center, scale=self.scale)
+        ready = replace(ready, **self._blocks())
         self.sample_weight_ = None if ready.held is None else ready.held**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
         self._bases = ready.bases
@@ -350,16 +375,27 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _ready(self, n_samples: int) -> Preparation:
         """Return mean and scale as learned, for samples as they are."""
         spread = self.scale_ / float(np.sqrt(self.center_.size))
-        return Preparation(n_samples, self.center_, self.scale_, spread, beside=self.beside)
+        return Preparation(n_samples, self.center_, self.scale_, spread, **self._blocks())
 
-    def _beside(self, dims: Sequence[int]) -> int:
-        """Return ``beside``, checked against the shape of the data."""
-        if self.beside >= dims[0]:
-            raise InvalidInputError(
-                f"beside={self.beside} leaves nothing of a first mode of {dims[0]}; pass less, or "
-                "0 where all entries are products of the modes"
-            )
-        return int(self.beside)
+    def _blocks(self) -> dict[str, Any]:
+        """Return what a preparation knows of coupled blocks."""
+        if self.block_dims_ is None:
+            return {}
+        shares = blocks.shares_of(self, len(self.block_dims_))
+        return {"block_dims": self.block_dims_, "block_shares": shares}
+
+    @property
+    def _factors(self) -> kernels.Factors:
+        """The factors as kernels take them: in blocks where these are coupled."""
+        if self.block_dims_ is None:
+            return self.factors_
+        return kernels.CoupledFactors(self.factors_)
+
+    def _set_factors(self, factors: kernels.Factors) -> None:
+        if self.block_dims_ is None:
+            self.factors_ = list(factors)
+        else:
+            self.factors_ = [list(block) for block in kernels.blocks_of(factors)]
 
     # ---------------------------------------------------------------- using the model
 
@@ -386,7 +422,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return n_classes if n_classes else max(1, min(8, n_samples // 2))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12.
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equations E12, E22.
+
+        X is of the kind that was fitted: one tensor per window, or a list of coupled blocks.
 
         With ``missing="mask"`` NaN entries are left out: w solves the same equations over the
         observed entries of each sample.
@@ -396,24 +434,38 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         1e-5 of the length of the row in float32, and to 1e-13 in float64.
         """
         check_is_fitted(self, "factors_")
-        data, masked = inputs.samples(self, X, reset=False), self.missing == "mask"
+        return self._encoded(inputs.samples(self, X, reset=False))
+
+    def _encoded(self, data: source.Source) -> Array:
+        """Features of samples that are checked."""
         return apply.features(
             data,
             self._ready(0),
-            self.factors_,
+            self._factors,
             self.ridge_,
-            masked=masked,
+            masked=self.missing == "mask",
             reading=noise.reading_of(self),
         )
 
-    def inverse_transform(self, W: ArrayLike) -> Array:
+    def _features(self, X: Array) -> Array:
+        """Features of samples as :attr:`center_` has them, checked."""
+        data = source.with_nan(source.ArraySource(X), self.missing == "mask")
+        return np.asarray(self._encoded(data))
+
+    def inverse_transform(self, W: ArrayLike) -> Any:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
 
-        Of samples with missing values, ``inverse_transform(transform(X))`` has all entries.
+        For coupled blocks a list of tensors, one per block (E22). Of samples with missing values,
+        ``inverse_transform(transform(X))`` has all entries.
         """
         check_is_fitted(self, "factors_")
         W = checks.check_features(W, self.rank_, self.center_.dtype)
-        flat = kernels.cp_to_flat(W, self.factors_)
+        made, layout = self._reconstructed(W), blocks.layout_of(self)
+        return made if layout is None else layout.split(made)
+
+    def _reconstructed(self, W: Array) -> Array:
+        """Return tensors, or rows of coupled blocks, as :attr:`center_` has them."""
+        flat = kernels.cp_to_flat(W, self._factors)
         flat *= self.scale_
         flat += self.center_.reshape(-1)
         return flat.reshape(len(W), *self.dims_)
@@ -422,7 +474,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Share of the variance of X about the model's mean that the features explain."""
         W = np.asarray(checks.plain_output(self, X))
         data = inputs.samples(self, X, reset=False)
-        return apply.explained(data, self._ready(0), self.factors_, W)
+        return apply.explained(data, self._ready(0), self._factors, W)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
@@ -433,9 +485,10 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _check_learned(self) -> None:
         """Raise where the learned attributes of a loaded model do not fit each other."""
-        shapes = [U.shape for U in self.factors_]
+        blocks.check_learned(self)
+        shapes = [U.shape for U in self._factors]
         if (
-            shapes != start.shapes(self.dims_, self.rank_, self.beside)
+            shapes != start.shapes(self.dims_, self.rank_, self.block_dims_ or ())
             or self.center_.shape != tuple(self.dims_)
             or self.ridge_.shape != (self.rank_,)
             or self.n_features_in_ != self.dims_[0]

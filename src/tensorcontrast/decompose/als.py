@@ -6,7 +6,7 @@ Nothing here knows about scikit-learn: arrays in, arrays out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.encoder import Encoder, rows_times
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 
 @dataclass
@@ -66,15 +67,15 @@ class Keep(Protocol):
 
     ended: bool
 
-    def begin(self, factors: list[Array]) -> tuple[int, list[Array]]:
+    def begin(self, factors: Factors) -> tuple[int, Factors]:
         """Return how many iterations are done already, and the factors after them."""
         ...
 
-    def step(self, done: int, factors: list[Array]) -> None:
+    def step(self, done: int, factors: Factors) -> None:
         """Take note of an iteration."""
         ...
 
-    def end(self, factors: list[Array], done: int) -> None:
+    def end(self, factors: Factors, done: int) -> None:
         """Take note of the outcome."""
         ...
 
@@ -143,14 +144,14 @@ class Views:
         return Views(self.X[index], V, share * self.norm_x, share * self.norm_v)
 
     def solve(
-        self, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+        self, factors: Factors, contrast: Contrast, alpha: float | Array, memory: Memory
     ) -> tuple[Features, Statistics]:
         """Features of both views for fixed factors, and the sums over samples of E10."""
         features, _ = solve_features(self, factors, contrast, alpha, memory)
         return features, Statistics.of(self, features)
 
     def final(
-        self, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+        self, factors: Factors, contrast: Contrast, alpha: float | Array, memory: Memory
     ) -> tuple[Features, float]:
         """Features of both views for fixed factors, and ‖X − WHᵀ‖² of the data's own view."""
         features, P = solve_features(self, factors, contrast, alpha, memory)
@@ -165,7 +166,7 @@ class Views:
         V = None if self.V is None else rows_times(self.V, projector)
         return rows_times(self.X, projector), V
 
-    def residual(self, misfit: float, features: Features, factors: list[Array]) -> float:
+    def residual(self, misfit: float, features: Features, factors: Factors) -> float:
         """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
         value = self.norm_squared + misfit
         if not kernels.cancelled(value, self.norm_squared, self.dtype):
@@ -195,7 +196,7 @@ class Views:
                 yield at, Views.of(self.X[at], None if self.V is None else self.V[at])
 
 
-def _direct(X: Array, norm: float, W: Array, factors: list[Array]) -> float:
+def _direct(X: Array, norm: float, W: Array, factors: Factors) -> float:
     """Squared residual of one view without cancellation, with what compression has lost of it."""
     lost = kernels.lost_squared(norm, float(kernels.row_norms_squared(X).sum()))
     return kernels.residual_direct(X, W, factors) + lost
@@ -243,13 +244,13 @@ def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
     return Q, WtW
 
 
-def project(views: Views, factors: list[Array]) -> tuple[Array, Array | None]:
+def project(views: Views, factors: Factors) -> tuple[Array, Array | None]:
     """``XH`` and ``X̃H``: one matrix product a view."""
     return views.encoded(kernels.khatri_rao(factors))
 
 
 def solve_features(
-    views: Views, factors: list[Array], contrast: Contrast, alpha: float | Array, memory: Memory
+    views: Views, factors: Factors, contrast: Contrast, alpha: float | Array, memory: Memory
 ) -> tuple[Features, Array]:
     """Features of both views for fixed factors, and P = XH."""
     P, P_view = project(views, factors)
@@ -259,14 +260,14 @@ def solve_features(
 
 def sweep(
     views: Views,
-    factors: list[Array],
+    factors: Factors,
     contrast: Contrast,
     *,
     alpha: float,
     memory: Memory,
     past: Statistics | None = None,
     forgetting: float = 1.0,
-) -> tuple[list[Array], Features, Statistics, dict[str, float]]:
+) -> tuple[Factors, Features, Statistics, dict[str, float]]:
     """One iteration of Algorithm 1: features of both views, then every factor. Equation E11.
 
     Four matrix products over the samples with two views, two with one.
@@ -292,7 +293,7 @@ def sweep(
     return factors, features, sums, terms
 
 
-def _misfit(sums: Statistics, factors: list[Array]) -> float:
+def _misfit(sums: Statistics, factors: Factors) -> float:
     """``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` from the sums over samples."""
     fitted = kernels.fitted_product(sums.Q, factors)
     return kernels.inner(sums.WtW, kernels.gram(factors)) - 2.0 * fitted
@@ -300,7 +301,7 @@ def _misfit(sums: Statistics, factors: list[Array]) -> float:
 
 def epoch(
     views: Views,
-    factors: list[Array],
+    factors: Factors,
     contrast: Contrast,
     *,
     alpha: float,
@@ -308,7 +309,7 @@ def epoch(
     batch_size: int,
     step_size: float,
     rng: np.random.Generator,
-) -> tuple[list[Array], dict[str, float]]:
+) -> tuple[Factors, dict[str, float]]:
     """One pass of mini-batch ALS: a step of ``step_size`` towards each batch's solution.
 
     ``U ← U + step_size (U_batch − U)``, as the authors of ATD run their methods (E21). The terms
@@ -321,7 +322,8 @@ def epoch(
         memory.W = memory.V = None  # other samples than last time: nothing to start from
         memory.rows = rows
         target, _, _, terms = sweep(batch, factors, contrast, alpha=alpha, memory=memory)
-        factors = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
+        moved = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
+        factors = kernels.like(factors, moved)
         sizes += n
         for key, value in terms.items():
             total[key] = total.get(key, 0.0) + value * (n if key in _MEANS else 1)
@@ -344,7 +346,7 @@ _MEANS = {
 LEAST_MET = 10.0
 
 
-def turned(views: Views, factors: list[Array], alpha: float) -> list[Array]:
+def turned(views: Views, factors: Factors, alpha: float) -> Factors:
     """Factors to start from, turned towards the data where the ridge would outweigh it.
 
     A column drawn at random meets the share 1/i of the squared norm of samples with i entries: the
@@ -358,14 +360,15 @@ def turned(views: Views, factors: list[Array], alpha: float) -> list[Array]:
         return factors
     _, sums = views.alone().solve(factors, no_contrast, 0.01 * met, Memory())
     found, _ = kernels.update_factors(sums.Q, sums.WtW, factors, 0.01 * met)
-    lengths = [np.linalg.norm(U, axis=-2, keepdims=True) for U in found]
-    return [
+    lengths = [np.linalg.norm(U, axis=0, keepdims=True) for U in found]
+    unit = [
         np.where(length > 0, U / np.where(length > 0, length, 1), old)
         for U, length, old in zip(found, lengths, factors, strict=True)
     ]
+    return kernels.like(factors, unit)
 
 
-def balanced(factors: list[Array], sums: Statistics, memory: Memory) -> list[Array]:
+def balanced(factors: Factors, sums: Statistics, memory: Memory) -> Factors:
     """Balance the factors with the features of the last sweep, which follow in ``memory``."""
     squares = np.maximum(np.diagonal(sums.WtW).astype(np.float64), 0.0)
     factors, gain = kernels.balanced(factors, np.sqrt(squares))
@@ -378,7 +381,7 @@ def balanced(factors: list[Array], sums: Statistics, memory: Memory) -> list[Arr
 
 def run(
     views: Views | Callable[[], Views],
-    factors: list[Array],
+    factors: Factors,
     contrast: Contrast,
     *,
     alpha: float,
@@ -390,7 +393,7 @@ def run(
     memory: Memory,
     balance: bool = False,
     keep: Keep | None = None,
-) -> tuple[list[Array], bool]:
+) -> tuple[Factors, bool]:
     """Iterate until the monitor says stop; true as second value if Ctrl-C ended it.
 
     ``warm_up`` iterations without contrast come before those of a contrast; a run without any has

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from tensorcontrast.decompose import kernels, missing, noise, source
 from tensorcontrast.decompose.prepare import Preparation
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 
 def features(
     data: source.Source,
     ready: Preparation,
-    factors: list[Array],
+    factors: Factors,
     ridge: Array,
     *,
     masked: bool,
@@ -42,7 +44,7 @@ def features(
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def explained(data: source.Source, ready: Preparation, factors: list[Array], W: Array) -> float:
+def explained(data: source.Source, ready: Preparation, factors: Factors, W: Array) -> float:
     """Share of the variance of samples about the model's mean that their features W explain."""
     H = kernels.khatri_rao(factors)
     HtH = kernels.gram(factors)

@@ -105,7 +105,7 @@ class ATD(CPEstimator):
         Iterations without contrast at the start.
     max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
         As in :class:`CPD`.
-    center, scale, beside, compress, dtype, forgetting, missing, robust, checkpoint, every
+    center, scale, block_weights, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -161,7 +161,7 @@ class ATD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
-        beside: int = 0,
+        block_weights: Sequence[float] | None = None,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -190,7 +190,7 @@ class ATD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
-        self.beside = beside
+        self.block_weights = block_weights
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import checks, container
-from tensorcontrast.decompose import als
+from tensorcontrast.decompose import als, kernels
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.errors import (
     DamagedFileError,
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from tensorcontrast.decompose.tied import Adam
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 KIND = container.Kind(
     b"TCCHECK\0", 1, "checkpoint", "fit with checkpoint=path", frozenset({"fit", "runs"})
 )
-#: Parameters that do not change what a fit finds, or that the data say themselves (``beside``).
-_FREE = {"checkpoint", "every", "verbose", "callback", "beside"}
+#: Parameters that do not change what a fit finds.
+_FREE = {"checkpoint", "every", "verbose", "callback"}
 
 
 class Keep:
@@ -73,7 +74,7 @@ class Keep:
         self.error: float | None = None if saved is None else saved["error"]
         self.state: dict[str, Any] = saved or {}
 
-    def begin(self, factors: list[Array], adam: Adam | None = None) -> tuple[int, list[Array]]:
+    def begin(self, factors: Factors, adam: Adam | None = None) -> tuple[int, Factors]:
         """Return how many iterations are done already, and the factors after them."""
         saved = self._saved
         if saved is None:
@@ -90,15 +91,16 @@ class Keep:
             setattr(self._memory, name, value)
         if adam is not None and saved["adam"] is not None:
             adam.step, adam._m, adam._v = (saved["adam"][key] for key in ("step", "m", "v"))
-        return int(saved["done"]), list(saved["factors"])
+        found = saved["factors"]
+        return int(saved["done"]), kernels.like(factors, found) if found else []
 
-    def step(self, done: int, factors: list[Array], adam: Adam | None = None) -> None:
+    def step(self, done: int, factors: Factors, adam: Adam | None = None) -> None:
         """Take note of the state after ``done`` iterations; write it when it is time to."""
         if self._recorder.path is not None:
             self._note(done, factors, adam)
             self._recorder.tick()
 
-    def end(self, factors: list[Array], done: int) -> None:
+    def end(self, factors: Factors, done: int) -> None:
         """Take note of the outcome."""
         self.ended = True
         if self._recorder.path is not None:
@@ -112,7 +114,7 @@ class Keep:
             nothing = {field.name: None for field in fields(als.Memory)}
             self.state.update(factors=[], memory=nothing, adam=None, error=self.error)
 
-    def _contradiction(self, saved: dict[str, Any], factors: list[Array], adam: Adam | None) -> str:
+    def _contradiction(self, saved: dict[str, Any], factors: Factors, adam: Adam | None) -> str:
         """Say what of a saved state cannot be true of this run; "" where all can be."""
         monitor = self._monitor
         course = np.array(saved["monitor"]["history"]["objective"], dtype=np.float64)
@@ -162,7 +164,7 @@ class Keep:
                 return f"{name} of shape {array.shape} that do not fit {n} samples of rank {rank}"
         return ""
 
-    def _note(self, done: int, factors: list[Array], adam: Adam | None) -> None:
+    def _note(self, done: int, factors: Factors, adam: Adam | None) -> None:
         memory = {
             field.name: value if isinstance(value, np.ndarray) or _elsewhere(value) else None
             for field in fields(als.Memory)
@@ -419,7 +421,7 @@ def _refuse_foreign(file: Path) -> None:
         )
 
 
-def check_remembered(factors: list[Array]) -> None:
+def check_remembered(factors: Factors) -> None:
     """Raise where a run is needed that a checkpoint says was beaten, and does not hold."""
     if not factors:
         raise DamagedFileError(
@@ -431,7 +433,7 @@ def _finite(array: Array) -> bool:
     return bool(np.isfinite(array).all())
 
 
-def _are_like(arrays: list[Array], expected: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> bool:
+def _are_like(arrays: Factors, expected: list[tuple[tuple[int, ...], np.dtype[Any]]]) -> bool:
     """Whether these arrays are finite, and of the expected shapes and dtypes."""
     return [(a.shape, a.dtype) for a in arrays] == expected and all(map(_finite, arrays))
 

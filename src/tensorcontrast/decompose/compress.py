@@ -7,9 +7,7 @@ by what the core has lost. The first pass sums each mode's Gram matrix; a second
 the other modes have been compressed (a step of higher-order orthogonal iteration: noise in the
 other modes is gone, so the bases turn to what a few components can catch); a third one projects.
 
-What stands beside the modes (``beside``, :mod:`.kernels`) is no product of them and stays as it
-is: a last basis of shape (1, p, 0) says by its p how many entries these are, and a
-core has them at its end.
+Coupled blocks (E22) are fitted as they are, without a core.
 
 All sums are over samples: blocks come from memory, from a file, from a stream or from a cluster.
 """
@@ -73,27 +71,13 @@ def mode_grams(block: Array) -> list[Array]:
     return _tiles(block, work)
 
 
-def parted(block: Array, bases: Sequence[Array]) -> tuple[Array, Sequence[Array], Array | None]:
-    """Part a block into tensors (m, I_1, …, I_K) with their bases, and what stands beside them."""
-    flat = block.reshape(len(block), -1)
-    beside = None
-    if bases[-1].ndim == 3:
-        size = flat.shape[1] - bases[-1].shape[1]
-        flat, beside, bases = flat[:, :size], flat[:, size:], bases[:-1]
-    return flat.reshape(len(flat), *(len(V) for V in bases)), bases, beside
-
-
 def core_size(bases: Sequence[Array]) -> int:
-    """Entries of a core, with those beside it."""
-    modes = [V.shape[1] for V in bases if V.ndim == 2]
-    return int(np.prod(modes)) + sum(V.shape[1] for V in bases if V.ndim == 3)
+    """Entries of a core."""
+    return int(np.prod([V.shape[1] for V in bases]))
 
 
 def project(block: Array, bases: Sequence[Array]) -> Array:
     """Cores (m, j) of a block (m, I_1, …, I_K), flattened in C order."""
-    block, bases, beside = parted(block, bases)
-    if beside is not None:
-        return np.concatenate([project(block, bases), beside], axis=1)
     size = core_size(bases)
     out = np.empty((len(block), size), dtype=block.dtype)
 
@@ -134,21 +118,13 @@ class Moments:
     shift: Array
     n: int = 0
     unit: float = 1.0
-    #: Slices of the first mode that stand beside the modes: no Gram matrix has them.
-    beside: int = 0
     total: Array = field(init=False)
     grams: list[Array] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with nothing."""
         self.total = np.zeros(self.shift.shape)
-        self.grams = [np.zeros((d, d)) for d in self._modes(self.shift).shape]
-        #: Σ‖·‖² of what stands beside.
-        self.rest = 0.0
-
-    def _modes(self, tensor: Array) -> Array:
-        """Return a tensor without its last ``beside`` slices."""
-        return tensor[: len(tensor) - self.beside]
+        self.grams = [np.zeros((d, d)) for d in self.shift.shape]
 
     def add(self, block: Array) -> None:
         """Take the samples of a block (m, I_1, …, I_K)."""
@@ -157,10 +133,6 @@ class Moments:
             centred *= centred.dtype.type(1.0 / self.unit)
         self.n += len(block)
         self.total += centred.sum(axis=0, dtype=np.float64)
-        if self.beside:
-            own = centred[:, -self.beside :].reshape(len(centred), -1)
-            self.rest += float(np.einsum("ij,ij->i", own, own).sum(dtype=np.float64))
-            centred = np.ascontiguousarray(centred[:, : -self.beside])
         for G, part in zip(self.grams, mode_grams(centred), strict=True):
             G += part
 
@@ -168,7 +140,6 @@ class Moments:
         """Take the sums of other samples about the same shift."""
         self.n += other.n
         self.total += other.total
-        self.rest += other.rest
         for G, part in zip(self.grams, other.grams, strict=True):
             G += part
         return self
@@ -185,14 +156,10 @@ class Moments:
         move = (self.shift - self.mean(center)) / self.unit
         out = []
         for k, G in enumerate(self.grams):
-            t, d = _unfold(self._modes(self.total), k), _unfold(self._modes(move), k)
+            t, d = _unfold(self.total, k), _unfold(move, k)
             cross = t @ d.T
             out.append(self.unit**2 * (G + cross + cross.T + self.n * (d @ d.T)))
-        energy = float(np.trace(out[0]))
-        if self.beside:
-            t, d = self.total[-self.beside :], move[-self.beside :]
-            energy += self.unit**2 * float(self.rest + 2 * (t * d).sum() + self.n * (d * d).sum())
-        return out, energy
+        return out, float(np.trace(out[0]))
 
 
 def _unfold(tensor: Array, mode: int) -> Array:
@@ -204,7 +171,6 @@ def refined_grams(block: Array, bases: Sequence[Array]) -> list[Array]:
 
     One step of higher-order orthogonal iteration.
     """
-    block, bases, _ = parted(block, bases)
     order = range(len(bases) - 1, -1, -1)
 
     def work(tile: Array, at: slice) -> list[Array]:
@@ -287,28 +253,25 @@ def may_compress(compress: Any, shape: tuple[int, ...], rank: int) -> bool:
     return size >= LEAST_GAIN * CORE_PER_RANK * rank and size * shape[0] >= LEAST_VALUES
 
 
-def compress_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> list[Array]:
+def compress_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> Sequence[Array]:
     """Factors (I_k, r) as seen in the core, ``V_kᵀU_k``."""
     if bases is None:
-        return list(factors)
-    pairs = zip(factors, bases, strict=True)
-    return [U if V.ndim == 3 else V.T @ U for U, V in pairs]
+        return factors
+    return [V.T @ U for U, V in zip(factors, bases, strict=True)]
 
 
-def expand_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> list[Array]:
+def expand_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> Sequence[Array]:
     """Factors of the core as those of the data, ``V_kU'_k``: exact, since V_k is orthonormal."""
     if bases is None:
-        return list(factors)
-    return [U if V.ndim == 3 else V @ U for U, V in zip(factors, bases, strict=True)]
+        return factors
+    return [V @ U for U, V in zip(factors, bases, strict=True)]
 
 
 def expand_rows(rows: Array, bases: Sequence[Array] | None) -> Array:
     """Cores (m, j) as the tensors (m, i) that they stand for, flattened."""
     if bases is None:
         return rows
-    modes = [V for V in bases if V.ndim == 2]
-    size = int(np.prod([V.shape[1] for V in modes]))
-    T = rows[:, :size].reshape(len(rows), *(V.shape[1] for V in modes))
-    for V in modes:  # the first mode goes last, so that all are in order at the end
+    T = rows.reshape(len(rows), *(V.shape[1] for V in bases))
+    for V in bases:  # the first mode goes last, so that all are in order at the end
         T = np.tensordot(T, V, axes=(1, 1))
-    return np.concatenate([T.reshape(len(rows), -1), rows[:, size:]], axis=1)
+    return np.asarray(T.reshape(len(rows), -1))

@@ -50,10 +50,8 @@ class CPD(CPEstimator):
         Clusters of ``labels_``. Default: min(8, n // 2).
     center, scale : bool, default=True
         Subtract the mean tensor, and scale to a mean squared norm of 1.
-    beside : int, default=0
-        Slices I_1 − beside … I_1 − 1 of the first mode that are no product of the modes: each of
-        their entries has a loading of its own in every component, fitted together with the modes.
-        ``SpectrogramTensor`` puts what is no spectrogram there.
+    block_weights : sequence of float, optional
+        Share of the variance that each coupled block gets (E22). Default: equal shares.
     compress : "auto", float, sequence of int or None, default="auto"
         Fit on cores that an orthonormal basis a mode makes of the samples; the factors are mapped
         back exactly. "auto" does so for data of a GiB or more in memory, and for all that is read
@@ -89,8 +87,13 @@ class CPD(CPEstimator):
     Attributes
     ----------
     factors_ : list of (I_k, rank_) arrays
-        In normal form: unit columns, sorted by weight, fixed signs. With ``beside`` the first has
-        as many rows less, and a last one (1, entries, rank_) holds the loadings of these entries.
+        In normal form: unit columns, sorted by weight, fixed signs. For coupled blocks a list of
+        such lists, one per block; in all blocks but the first, the columns of the first mode carry
+        the length and the sign that the component has there.
+    block_dims_ : tuple of tuples of int, or None
+        Shape of a window in each coupled block; None for one tensor.
+    block_scales_ : tuple of float, or None
+        What each coupled block was multiplied with, √λ of E22; 1 for the first.
     weights_ : (rank_,) array
         Root mean square of each feature over the fitted samples.
     features_ : (n, rank_) array
@@ -102,6 +105,7 @@ class CPD(CPEstimator):
     core_dims_ : tuple of int
         Dims of what was fitted: those of the core, or of the samples.
     center_ : array (I_1, …, I_K)
+        Mean tensor; for coupled blocks one row with all of them, multiplied with their scales.
     scale_ : float
     feature_gram_ : (rank_, rank_) array
         WᵀW summed over both views: the weight of what was seen, for ``partial_fit``.
@@ -151,7 +155,7 @@ class CPD(CPEstimator):
         n_clusters: int | None = None,
         center: bool = True,
         scale: bool = True,
-        beside: int = 0,
+        block_weights: Sequence[float] | None = None,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -175,7 +179,7 @@ class CPD(CPEstimator):
         self.n_clusters = n_clusters
         self.center = center
         self.scale = scale
-        self.beside = beside
+        self.block_weights = block_weights
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting

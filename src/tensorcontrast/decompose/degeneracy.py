@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from tensorcontrast import checks
 from tensorcontrast.decompose import kernels
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 #: Congruence below which two components count as cancelling each other.
 CANCELS = -0.9
 
 
-def most_opposed(factors: list[Array], feature_gram: Array) -> tuple[float, int, int]:
+def most_opposed(factors: Factors, feature_gram: Array) -> tuple[float, int, int]:
     """Most negative congruence of two components, and which they are; 0 where there is none.
 
     The congruence is the product over all modes, samples included, of the cosines between the
@@ -30,7 +32,7 @@ def most_opposed(factors: list[Array], feature_gram: Array) -> tuple[float, int,
     gram = np.asarray(feature_gram, dtype=np.float64)
     size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     cosines = gram / np.where(size > 0, size, 1)[:, None] / np.where(size > 0, size, 1)
-    HtH = kernels.gram([U.astype(np.float64) for U in factors])
+    HtH = kernels.gram(kernels.in_float64(factors))
     length = np.sqrt(np.maximum(np.diagonal(HtH), np.finfo(float).tiny))
     congruence = cosines * (HtH / length[:, None] / length)
     np.fill_diagonal(congruence, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from tensorcontrast.decompose import kernels
 from tensorcontrast.errors import NumericalError
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class Encoder:
     eigenvectors: Array
 
     @classmethod
-    def from_factors(cls, factors: list[Array], alpha: float | Array) -> Encoder:
+    def from_factors(cls, factors: Factors, alpha: float | Array) -> Encoder:
         """Make the encoder of the current factors; ``alpha`` a number or one a component."""
-        HtH = kernels.gram([U.astype(np.float64) for U in factors])
+        HtH = kernels.gram(kernels.in_float64(factors))
         return cls.from_gram(HtH, alpha, factors[0].dtype)
 
     @classmethod

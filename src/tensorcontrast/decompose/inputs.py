@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tensorcontrast import checks
-from tensorcontrast.decompose import source
+from tensorcontrast.decompose import blocks, source
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.errors import InvalidInputError
 
@@ -18,6 +18,13 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
 
     As scikit-learn's ``validate_data`` does, ``reset`` tells the model what its samples are.
     """
+    coupled = blocks.given(X, coupled=not reset and model.block_dims_ is not None)
+    if coupled is not None:
+        return blocks.samples(model, coupled, reset=reset, min_samples=min_samples)
+    if reset:
+        one_tensor(model)
+    elif model.block_dims_ is not None:
+        blocks.fitted_rows(model, X, "X")  # says what is missing
     wanted = None if model.dtype is None else np.dtype(model.dtype)
     found = source.lazy(X, wanted if reset else model.center_.dtype)
     nan = model.missing == "mask"
@@ -43,12 +50,42 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
     return found
 
 
+def batch(model: Any, X: Any, *, reset: bool) -> source.ArraySource:
+    """Return one more batch of a stream, checked, in memory."""
+    coupled = blocks.given(X, coupled=not reset and model.block_dims_ is not None)
+    nan = model.missing == "mask"
+    if coupled is None:
+        if reset:
+            one_tensor(model)
+        elif model.block_dims_ is not None:
+            blocks.fitted_rows(model, X, "X")  # says what is missing
+        array = checks.check_tensor(model, X, reset=reset, min_samples=2)
+    else:
+        data = blocks.samples(model, coupled, reset=reset, min_samples=2)
+        array = np.concatenate(list(data.blocks()))
+    found: source.ArraySource = source.with_nan(source.ArraySource(array), nan)
+    return found
+
+
+def one_tensor(model: Any) -> None:
+    """Tell a model that its samples are tensors, not coupled blocks."""
+    if model.block_weights is not None:
+        raise InvalidInputError(
+            f"block_weights={model.block_weights!r} is for coupled blocks, and X is one tensor; "
+            "pass a list of arrays, or leave block_weights out"
+        )
+    model.block_dims_ = model.block_scales_ = None
+
+
 def second_view(
     model: Any, data: source.Source, ready: Preparation, view: Any, rng: np.random.Generator
 ) -> source.Source | Callable[[], source.Source] | None:
     """Return where the augmented view comes from; a callable if it is drawn anew each time."""
+    layout = blocks.layout_of(model)
 
     def given(other: Any) -> source.Source:
+        if layout is not None or isinstance(other, blocks.Joined):
+            other = blocks.fitted_rows(model, other, "view")
         if source.is_spread(data):
             return data.matched(other)
         nan = model.missing == "mask"
@@ -65,6 +102,7 @@ def second_view(
         return given(view)
     if not model._needs_view:
         return None
+    augment = blocks.reader_of(model.augment, layout)
     if model.fresh_views:
-        return lambda: ready.augmented(data, model.augment, rng)
-    return ready.augmented(data, model.augment, rng)
+        return lambda: ready.augmented(data, augment, rng)
+    return ready.augmented(data, augment, rng)

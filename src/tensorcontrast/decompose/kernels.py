@@ -9,9 +9,9 @@ Shapes used throughout::
     H        (i, r)     Khatri–Rao product of the factors, rows in the order of the flattened tensor
     Q        (r, i)     Wᵀ X, from which every mode's MTTKRP follows without touching X again
 
-A last factor D of three dimensions (1, p, r) stands beside the others: the last p of the i entries
-of a sample have loadings of their own instead of a product of modes, and H is the Khatri–Rao
-product of the others with D below it. All sums over entries are those of both parts.
+Coupled blocks (E22) have factors of their own and share W: :class:`CoupledFactors` holds those of
+all blocks. X has the blocks side by side, H has their Khatri–Rao products below each other, and all
+sums over entries are sums over the blocks. A plain list of factors is one block.
 
 Sums over samples that feed an error are taken in float64 whatever the dtype of the arrays.
 
@@ -22,8 +22,8 @@ of the same library. NumPy has a faster way here and there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_numpy_namespace
@@ -36,7 +36,9 @@ Array = NDArray[Any]
 Factors = Sequence[Array]
 
 __all__ = [
+    "CoupledFactors",
     "balanced",
+    "blocks_of",
     "cp_norm_squared",
     "cp_to_flat",
     "entries",
@@ -46,15 +48,82 @@ __all__ = [
     "gram",
     "inner",
     "khatri_rao",
+    "like",
     "mttkrp",
     "normal_form",
-    "parted",
     "residual_direct",
     "residual_squared",
     "ridge_solve",
     "row_norms_squared",
     "update_factors",
 ]
+
+
+class CoupledFactors(Sequence[Array]):
+    """Factors of several blocks: a sequence of all arrays, block after block. Equation E22.
+
+    Parameters
+    ----------
+    blocks : iterable of sequences of (I_k, r) arrays
+        The factors of each block.
+
+    Examples
+    --------
+    >>> factors = CoupledFactors([[np.ones((2, 3)), np.ones((4, 3))], [np.ones((5, 3))]])
+    >>> len(factors), [len(block) for block in factors.blocks], khatri_rao(factors).shape
+    (3, [2, 1], (13, 3))
+    """
+
+    def __init__(self, blocks: Iterable[Sequence[Array]]) -> None:
+        self.blocks = tuple(tuple(block) for block in blocks)
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.blocks)
+
+    @overload
+    def __getitem__(self, at: int) -> Array: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Array]: ...
+    def __getitem__(self, at: int | slice) -> Array | Sequence[Array]:
+        return [U for block in self.blocks for U in block][at]
+
+    def like(self, arrays: Iterable[Array]) -> CoupledFactors:
+        """Return other arrays in the same blocks."""
+        left = iter(arrays)
+        made = CoupledFactors([[next(left) for _ in block] for block in self.blocks])
+        if next(left, None) is not None:
+            raise InvalidInputError(f"more than {len(self)} arrays for the factors of the blocks")
+        return made
+
+
+def blocks_of(factors: Factors) -> tuple[Factors, ...]:
+    """Return the factors of each block; a plain list is one block."""
+    return factors.blocks if isinstance(factors, CoupledFactors) else (factors,)
+
+
+def like(factors: Factors, arrays: Iterable[Array]) -> Factors:
+    """Return other arrays in the blocks that these factors have; a list for a list."""
+    return factors.like(arrays) if isinstance(factors, CoupledFactors) else list(arrays)
+
+
+def in_float64(factors: Factors) -> Factors:
+    """Return the factors in float64."""
+    return like(factors, [_float64(U) for U in factors])
+
+
+def _sizes(factors: Factors) -> list[int]:
+    """Entries ∏I_k of each block."""
+    return [math.prod(int(U.shape[0]) for U in block) for block in blocks_of(factors)]
+
+
+def _block_of(factors: Factors, mode: int) -> tuple[Factors, int, slice]:
+    """Return the block that has the ``mode`` of all, which one it is there, and its entries."""
+    at = 0
+    for block, size in zip(blocks_of(factors), _sizes(factors), strict=True):
+        if mode < len(block):
+            return block, mode, slice(at, at + size)
+        mode, at = mode - len(block), at + size
+    raise IndexError(f"no mode {mode} behind the last block")
 
 
 def _float64(x: Array) -> Array:
@@ -73,9 +142,7 @@ def inner(a: Array, b: Array) -> float:
     xp = array_namespace(a, b)
     if 0 in a.shape:
         return 0.0
-    if a.ndim == 3:
-        a, b = (x.reshape(-1, x.shape[-1]) for x in (a, b))
-    elif a.ndim != 2:
+    if a.ndim != 2:
         a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
     return float(xp.sum(_row_products(a, b), dtype=xp.float64))
@@ -93,49 +160,52 @@ def row_norms_squared(X: Array) -> Array:
     return xp.concat(parts) if parts else xp.zeros(0, dtype=xp.float64)
 
 
-def parted(factors: Factors) -> tuple[Factors, Array | None]:
-    """Return the factors of the modes, and D (p, r) where one stands beside them."""
-    if factors[-1].ndim == 3:
-        return factors[:-1], factors[-1][0]
-    return factors, None
-
-
 def entries(factors: Factors) -> int:
     """Return the entries i of a sample, the rows of H."""
-    modes, beside = parted(factors)
-    size = math.prod(int(U.shape[0]) for U in modes)
-    return size if beside is None else size + int(beside.shape[0])
+    return sum(_sizes(factors))
 
 
 def khatri_rao(factors: Factors) -> Array:
     """Column-wise Kronecker product of the factors: H (i, r), row order of a C-ordered tensor.
 
-    Equation E1.
+    Those of coupled blocks are below each other. Equations E1, E22.
     """
-    modes, beside = parted(factors)
+    parts = [_rows(block) for block in blocks_of(factors)]
+    rows = parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=1)
+    return rows.T  # in the memory order in which X @ H is fastest
+
+
+def _rows(modes: Factors) -> Array:
+    """``Hᵀ`` (r, i) of one block."""
     r = modes[0].shape[1]
     rows = modes[0].T
     for U in modes[1:]:
         # (r, a, 1) * (r, 1, b) -> (r, a·b)
         rows = (rows[:, :, None] * U.T[:, None, :]).reshape(r, -1)
-    if beside is not None:
-        rows = array_namespace(rows).concat([rows, beside.T], axis=1)
-    return rows.T  # in the memory order in which X @ H is fastest
+    return rows
 
 
 def gram(factors: Factors, skip: int | None = None) -> Array:
-    """Gram matrix HᵀH = ∘_k U_kᵀU_k (r, r) by Hadamard products, one mode left out if asked.
+    """Gram matrix HᵀH = Σ_b ∘_k U_kᵀU_k (r, r) by Hadamard products, one mode left out if asked.
 
-    Equation E10: H is never formed for it. A mode left out is one of its own part of H alone.
+    H is never formed for it. A mode left out is one of its own block, and the other blocks are no
+    part of the sum. Equations E10, E22.
     """
-    modes, beside = parted(factors)
+    if skip is not None:
+        block, mode, _ = _block_of(factors, skip)
+        return _block_gram(block, mode)
+    first, *others = (_block_gram(block) for block in blocks_of(factors))
+    for G in others:
+        first = first + G
+    return first
+
+
+def _block_gram(modes: Factors, skip: int | None = None) -> Array:
     out = array_namespace(*modes).ones_like(modes[0].T @ modes[0])
-    if beside is not None and skip is not None and skip % len(factors) == len(modes):
-        return out
     for k, U in enumerate(modes):
         if k != skip:
             out = out * (U.T @ U)
-    return out if beside is None or skip is not None else out + beside.T @ beside
+    return out
 
 
 def factor_products(X: Array, W: Array) -> Array:
@@ -152,15 +222,12 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     """Mode-``mode`` MTTKRP (I_mode, r) from Q = WᵀX, summed over all samples.
 
     ``M[j, r] = Σ Q[r, …, j, …] ∏_{k≠mode} U_k[·, r]``, as two batched matrix–vector products: the
-    modes behind ``mode`` are contracted first, then those before it. Equation E10.
+    modes behind ``mode`` are contracted first, then those before it. Modes of coupled blocks are
+    counted through, and only the entries of the mode's own block take part. Equations E10, E22.
     """
     r = Q.shape[0]
-    factors, beside = parted(factors)
-    if beside is not None:
-        size = Q.shape[1] - len(beside)
-        if mode == len(factors):
-            return _contiguous(Q[:, size:].T)[None]
-        Q = Q[:, :size]
+    factors, mode, own = _block_of(factors, mode)
+    Q = Q[:, own]
     before = math.prod(int(U.shape[0]) for U in factors[:mode])
     behind = math.prod(int(U.shape[0]) for U in factors[mode + 1 :])
     T = Q.reshape(r, before * factors[mode].shape[0], behind)
@@ -220,32 +287,36 @@ def ridge_solve(M: Array, G: Array, alpha: float | Array = 0.0) -> Array:
     return xp.astype((_float64(M) @ root.T) @ root, M.dtype)
 
 
-def update_factors(
-    Q: Array, WtW: Array, factors: Factors, alpha: float
-) -> tuple[list[Array], float]:
+def update_factors(Q: Array, WtW: Array, factors: Factors, alpha: float) -> tuple[Factors, float]:
     """One sweep over the modes, each at its exact minimum given the others.
 
-    ``U_k ← M_k (Γ_k + αI)⁻¹`` with ``Γ_k = WᵀW ∘ ∘_{j≠k} U_jᵀU_j``.
+    ``U_k ← M_k (Γ_k + αI)⁻¹`` with ``Γ_k = WᵀW ∘ ∘_{j≠k} U_jᵀU_j``. Given W, coupled blocks do not
+    depend on each other: each is updated from its own entries.
 
     Returns
     -------
-    factors : list of (I_k, r) arrays
+    factors : sequence of (I_k, r) arrays
+        In the blocks that the old ones have.
     misfit : float
         ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` at the new factors; ‖X‖² added gives the squared residual.
 
     Notes
     -----
-    Equation E10.
+    Equations E10, E22.
     """
-    modes, beside = parted(factors)
-    if beside is not None:
-        # Given W both parts of H are apart: each has its own least squares.
-        size = Q.shape[1] - len(beside)
-        found, misfit = update_factors(Q[:, :size], WtW, modes, alpha)
-        M = _contiguous(Q[:, size:].T)
-        D = ridge_solve(M, WtW, alpha)
-        return [*found, D[None]], misfit + inner(WtW, D.T @ D) - 2.0 * inner(M, D)
-    factors = list(factors)
+    found: list[Array] = []
+    misfit, at = 0.0, 0
+    for block, size in zip(blocks_of(factors), _sizes(factors), strict=True):
+        own = Q if size == Q.shape[1] else Q[:, at : at + size]
+        updated, part = _update_block(own, WtW, list(block), alpha)
+        found += updated
+        misfit, at = misfit + part, at + size
+    return like(factors, found), misfit
+
+
+def _update_block(
+    Q: Array, WtW: Array, factors: list[Array], alpha: float
+) -> tuple[list[Array], float]:
     misfit = 0.0
     grams = [U.T @ U for U in factors]
     for k in range(len(factors)):
@@ -261,11 +332,11 @@ def update_factors(
 
 
 def fitted_product(Q: Array, factors: Factors) -> float:
-    """``⟨X, WHᵀ⟩`` from Q = WᵀX."""
-    modes, beside = parted(factors)
-    value = inner(mttkrp(Q, factors, 0), modes[0])
-    if beside is not None:
-        value += inner(Q[:, Q.shape[1] - len(beside) :].T, beside)
+    """``⟨X, WHᵀ⟩`` from Q = WᵀX, summed over the blocks."""
+    value, first = 0.0, 0
+    for block in blocks_of(factors):
+        value += inner(mttkrp(Q, factors, first), block[0])
+        first += len(block)
     return value
 
 
@@ -318,102 +389,107 @@ def cp_to_flat(W: Array, factors: Factors) -> Array:
     return W @ khatri_rao(factors).T
 
 
-def normal_form(factors: Factors, weights: Array) -> tuple[list[Array], Array, Array]:
+#: Size of a component in the first block, against the block where it is largest, from which the
+#: first block sets the scale of the component.
+WEAK_BLOCK = 1e-3
+
+
+def normal_form(factors: Factors, weights: Array) -> tuple[Factors, Array, Array]:
     """Sign, scale and order normal form of a CP model, so that two runs can be compared.
 
     Columns get unit length, the entry of largest size in each column becomes positive, and the
-    components are sorted by ``weights · ∏‖u_k‖``, largest first. Coupled loadings are divided by
-    what features are multiplied with. Where the modes of a component are less than ``WEAK_MODES``
-    of its coupled loadings, these get unit length instead, and the column of the first mode is
-    shorter: no component, dead or alive, is divided by next to nothing.
+    components are sorted by ``weights · ∏‖u_k‖``, largest first.
+
+    Features have one scale for all coupled blocks. The first block sets it, or, for a component
+    that is less there than ``WEAK_BLOCK`` of what it is in another one, the first block where it is
+    not. In the others the first mode's columns carry length and sign. So no component, dead or
+    alive, is divided by next to nothing.
 
     Parameters
     ----------
-    factors : K arrays (I_k, r)
+    factors : sequence of (I_k, r) arrays
     weights : (r,) array
         Size of each component in the features, e.g. the norms of the columns of W.
 
     Returns
     -------
-    factors : list of arrays
-        In normal form.
+    factors : sequence of arrays
+        In normal form, in the blocks that the old ones have.
     gain : (r,) array
         Features in normal form are ``W[:, order] * gain``; the reconstruction stays the same.
     order : (r,) int array
     """
     xp = array_namespace(*factors)
-    gain = xp.ones(factors[0].shape[1], dtype=xp.float64, device=device(factors[0]))
-    unit: list[Array] = []
-    modes, beside = parted(factors)
-    for U in modes:
-        directions, lengths = _unit_columns(_float64(U))
-        gain = gain * lengths
-        unit.append(directions)
-    own: Array | None = None
-    if beside is not None:
-        own, lengths = _unit_columns(_float64(beside))
-        weak = xp.abs(gain) < WEAK_MODES * xp.abs(lengths)
-        unit[0] = unit[0] * xp.where(weak, gain / _or_one(lengths), xp.ones_like(gain))
-        gain = xp.where(weak, lengths, gain)
-        own = own * (lengths / _or_one(gain))
+    unit: list[list[Array]] = []
+    gains: list[Array] = []
+    for block in blocks_of(factors):
+        own = xp.ones(factors[0].shape[1], dtype=xp.float64, device=device(factors[0]))
+        columns = []
+        for U in block:
+            directions, lengths = _unit_columns(_float64(U))
+            own = own * lengths
+            columns.append(directions)
+        unit.append(columns)
+        gains.append(own)
+    gain = gains[0]
+    if len(gains) > 1:
+        least = WEAK_BLOCK * xp.max(xp.abs(xp.stack(gains)), axis=0)
+        for own in reversed(gains):
+            gain = xp.where(xp.abs(own) >= least, own, gain)
+        for columns, own in zip(unit, gains, strict=True):
+            columns[0] = columns[0] * xp.where(own == gain, xp.ones_like(own), own / _or_one(gain))
     size = xp.asarray(weights, dtype=xp.float64, device=device(gain))
     order = xp.argsort(-xp.abs(size * gain), stable=True)
     dtype = factors[0].dtype
-    columns = [xp.astype(xp.take(U, order, axis=1), dtype) for U in unit]
+    sorted_ = [xp.astype(xp.take(U, order, axis=1), dtype) for columns in unit for U in columns]
     if is_numpy_namespace(xp):
-        columns = [np.ascontiguousarray(U) for U in columns]
-    if own is not None:
-        columns.append(xp.astype(xp.take(own, order, axis=1), dtype)[None])
-    return columns, xp.take(gain, order), order
+        sorted_ = [np.ascontiguousarray(U) for U in sorted_]
+    return like(factors, sorted_), xp.take(gain, order), order
 
 
-def balanced(factors: Factors, sizes: Array) -> tuple[list[Array], Array]:
+def balanced(factors: Factors, sizes: Array) -> tuple[Factors, Array]:
     """Move the lengths of columns between features and factors to where the ridge is smallest.
 
-    The reconstruction stays the same: features are multiplied by ``gain``, the modes together and
-    the coupled loadings are divided by it. The gain t of a component with features of length w,
-    modes of lengths with product m and coupled loadings of length d minimises
-    ``(wt)² + K(m/t)^(2/K) + (d/t)²``, the ridge of E8 where all modes have the same length.
+    The reconstruction stays the same: features are multiplied by ``gain``, the modes of each block
+    together are divided by it. The gain t of a component with features of length w and, in block b
+    of K_b modes, columns of lengths with product m_b minimises ``(wt)² + Σ_b K_b(m_b/t)^(2/K_b)``,
+    the ridge of E8 where all modes of a block have the same length.
 
     Parameters
     ----------
-    factors : K arrays (I_k, r)
+    factors : sequence of (I_k, r) arrays
     sizes : (r,) array
         Norms of the columns of W.
 
     Returns
     -------
-    factors : list of arrays
+    factors : sequence of arrays
     gain : (r,) array
         1 for components that are zero.
     """
-    modes, beside = parted(factors)
-    norms = np.stack([np.linalg.norm(U.astype(np.float64), axis=0) for U in modes])
-    own = np.zeros(norms.shape[1])
-    if beside is not None:
-        own = np.linalg.norm(beside.astype(np.float64), axis=0)
-    K = len(modes)
-    alive = (np.asarray(sizes) > 0) & (norms > 0).all(axis=0)
-    w, d = np.where(alive, sizes, 1.0), np.where(alive, own, 0.0)
-    logs = np.log(np.where(alive, norms, 1.0))
-    # In x = log t this is convex; Newton starts from the larger of the solutions for d or m = 0.
-    m = logs.sum(axis=0)
-    x = (m / K - np.log(w)) / (1 + 1 / K)
-    x = np.maximum(x, 0.5 * np.log(np.maximum(d, np.finfo(float).tiny) / w))
+    blocks = blocks_of(factors)
+    norms = [
+        np.stack([np.linalg.norm(U.astype(np.float64), axis=0) for U in block]) for block in blocks
+    ]
+    there = np.stack([(lengths > 0).all(axis=0) for lengths in norms])  # (blocks, r)
+    alive = (np.asarray(sizes) > 0) & there.any(axis=0)
+    w = np.log(np.where(alive, sizes, 1.0))
+    logs = [np.log(np.where(lengths > 0, lengths, 1.0)) for lengths in norms]
+    K = np.array([[len(block)] for block in blocks])
+    m = np.where(there, np.stack([lengths.sum(axis=0) for lengths in logs]), -np.inf)
+    # In x = log t this is convex; Newton starts from the largest of the solutions for one block.
+    x = np.where(alive, ((m / K - w) / (1 + 1 / K)).max(axis=0), 0.0)
     for _ in range(6):
-        up, modal, coupled = (w * np.exp(x)) ** 2, np.exp(2 * (m - x) / K), (d * np.exp(-x)) ** 2
-        x = x - 0.5 * (up - modal - coupled) / (up + modal / K + coupled)
-    gain = np.where(alive, np.exp(x), 1.0)
-    # Every mode gets the length (m/t)^(1/K).
-    scale = np.where(alive, np.exp((m - x) / K - logs), 1.0)
-    out = [(U * s).astype(U.dtype) for U, s in zip(modes, scale, strict=True)]
-    if beside is not None:
-        out.append((factors[-1] / gain).astype(beside.dtype))
-    return out, gain
-
-
-#: Size of a component's modes against its coupled loadings below which the loadings set its scale.
-WEAK_MODES = 1e-3
+        up, modal = np.exp(2 * (w + x)), np.exp(2 * (m - x) / K)
+        x = x - 0.5 * (up - modal.sum(axis=0)) / (up + (modal / K).sum(axis=0))
+    x = np.where(alive, x, 0.0)
+    # Every mode of a block gets the length (m/t)^(1/K).
+    out = []
+    for block, lengths, own, k, live in zip(blocks, logs, m, K, there & alive, strict=True):
+        for U, length in zip(block, lengths, strict=True):
+            scale = np.where(live, np.exp((np.where(live, own, 0.0) - x) / k - length), 1.0)
+            out.append((U * scale).astype(U.dtype))
+    return like(factors, out), np.exp(x)
 
 
 def _or_one(x: Array) -> Array:
@@ -440,16 +516,17 @@ def factor_match_score(a: Factors, b: Factors) -> float:
     """Factor match score of two CP models: 1 where they agree up to order, sign and scale.
 
     The mean over components of ``∏_k |cos(u_k, v_k)|`` under the best matching (Hungarian
-    method). With different ranks the smaller one is matched into the larger. Loadings beside the
-    modes do not count.
+    method). With different ranks the smaller one is matched into the larger. Of coupled blocks the
+    first counts.
     """
+    a, b = blocks_of(a)[0], blocks_of(b)[0]
     if len(a) != len(b) or any(U.shape[0] != V.shape[0] for U, V in zip(a, b, strict=True)):
         raise InvalidInputError(
             f"the models have modes {[U.shape[0] for U in a]} and {[V.shape[0] for V in b]}: "
             "only models of the same tensor shape can be matched"
         )
     similarity = np.ones((a[0].shape[1], b[0].shape[1]))
-    for U, V in zip(parted(a)[0], parted(b)[0], strict=True):
+    for U, V in zip(a, b, strict=True):
         u = U.astype(np.float64) / np.maximum(np.linalg.norm(U, axis=0), np.finfo(float).tiny)
         v = V.astype(np.float64) / np.maximum(np.linalg.norm(V, axis=0), np.finfo(float).tiny)
         similarity *= np.abs(u.T @ v)

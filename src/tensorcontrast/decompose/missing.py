@@ -10,7 +10,7 @@ over its observed entries o; samples with the same gaps share a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from tensorcontrast.decompose.source import Source
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 Gaps = NDArray[np.bool_]
 
 #: Values worked on at a time.
@@ -95,7 +96,7 @@ def _observed_grams(gaps: Gaps, H: Array) -> Array:
     return out
 
 
-def observed_features(X: Array, gaps: Gaps, factors: list[Array], alpha: float | Array) -> Array:
+def observed_features(X: Array, gaps: Gaps, factors: Factors, alpha: float | Array) -> Array:
     """Features (n, r) of rows X (n, i) from their observed entries alone. Equation E12.
 
     Parameters
@@ -137,11 +138,10 @@ def imputed(model: Any, X: Array) -> Array:
     gaps = np.isnan(X)
     if not gaps.any():
         return X
-    W = np.asarray(checks.plain_output(model, X))
-    return np.where(gaps, model.inverse_transform(W), X)
+    return np.where(gaps, model._reconstructed(model._features(X)), X)
 
 
-def encode(flat: Array, projector: Array, factors: list[Array], ridge: Array) -> Array:
+def encode(flat: Array, projector: Array, factors: Factors, ridge: Array) -> Array:
     """Features of centred rows (n, i) that may hold NaN; whole rows by the projector of E12."""
     out = flat @ projector
     gaps = np.isnan(flat)
@@ -157,7 +157,7 @@ def encode(flat: Array, projector: Array, factors: list[Array], ridge: Array) ->
     return out
 
 
-def residual(flat: Array, W: Array, factors: list[Array]) -> tuple[float, float]:
+def residual(flat: Array, W: Array, factors: Factors) -> tuple[float, float]:
     """‖X − WHᵀ‖² and ‖X‖² over the observed entries of rows (n, i) with NaN."""
     H, left, norm = kernels.khatri_rao(factors), 0.0, 0.0
     for at in _blocks(len(flat), flat.shape[1]):
@@ -222,7 +222,7 @@ class MaskedViews(als.Views):
 
     def solve(
         self,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         alpha: float | Array,
         memory: als.Memory,
@@ -235,7 +235,7 @@ class MaskedViews(als.Views):
             self._fill(factors, W, V)
         return super().solve(factors, contrast, alpha, memory)
 
-    def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
+    def residual(self, misfit: float, features: als.Features, factors: Factors) -> float:
         """‖M∘(X − WHᵀ)‖² of both views; fills for the next iteration on the way."""
         left = self._fill(factors, features.W, features.V)
         self._filled_by = (features.W, features.V, *factors)
@@ -243,7 +243,7 @@ class MaskedViews(als.Views):
 
     def final(
         self,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         alpha: float | Array,
         memory: als.Memory,
@@ -254,12 +254,12 @@ class MaskedViews(als.Views):
         rest = np.where(self.gaps_x, np.nan, self.X)
         return features, residual(rest, features.W, factors)[0]
 
-    def completed(self, factors: list[Array], alpha: float | Array) -> als.Views:
+    def completed(self, factors: Factors, alpha: float | Array) -> als.Views:
         """Both views with their gaps filled for good by what these factors make of them."""
         self._fill_observed(factors, alpha)
         return als.Views.of(self.X, self.V)
 
-    def _fill_observed(self, factors: list[Array], alpha: float | Array) -> None:
+    def _fill_observed(self, factors: Factors, alpha: float | Array) -> None:
         W = observed_features(self.X, self.gaps_x, factors, alpha)
         V = None
         if self.V is not None:
@@ -267,7 +267,7 @@ class MaskedViews(als.Views):
             V = observed_features(self.V, gaps, factors, alpha)
         self._fill(factors, W, V)
 
-    def _fill(self, factors: list[Array], W: Array, V: Array | None) -> float:
+    def _fill(self, factors: Factors, W: Array, V: Array | None) -> float:
         """Put the reconstruction where an entry is missing; gives the residual of the others."""
         self._filled_by = ()
         H = kernels.khatri_rao(factors)
@@ -321,7 +321,7 @@ def pair(
 
 
 def completed(
-    views: als.Views | Callable[[], als.Views], factors: list[Array], alpha: float
+    views: als.Views | Callable[[], als.Views], factors: Factors, alpha: float
 ) -> als.Views | Callable[[], als.Views]:
     """Give views without gaps: filled for good by what these factors make of them."""
     if callable(views):
@@ -333,6 +333,6 @@ def completed(
     return completed_views(views, factors, alpha)
 
 
-def completed_views(views: als.Views, factors: list[Array], alpha: float) -> als.Views:
+def completed_views(views: als.Views, factors: Factors, alpha: float) -> als.Views:
     """Return the same, without gaps."""
     return views.completed(factors, alpha) if isinstance(views, MaskedViews) else views

@@ -16,6 +16,7 @@ labels that it was given for instance, features stay as it has made them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from tensorcontrast.decompose.runs import Fit
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 #: Directions of noise that are kept: one for so many entries of a sample, but these at the least
 #: and at the most.
@@ -100,7 +102,7 @@ def gains(variances: Array, strength: float) -> Array:
     return np.asarray(spread / (spread + strength))
 
 
-def projector(factors: list[Array], ridge: float | Array, reading: Reading | None) -> Array:
+def projector(factors: Factors, ridge: float | Array, reading: Reading | None) -> Array:
     """Return what features are the product of centred samples with, (i, r). Equation E12."""
     H = kernels.khatri_rao(factors)
     if reading is None:
@@ -115,14 +117,14 @@ class Settled:
     """How features are read, the factors that go with it, and the error over that of E12."""
 
     reading: Reading
-    factors: list[Array]
+    factors: Factors
     rise: float
 
 
 def chosen(
     X: Array,
     norm_squared: float,
-    factors: list[Array],
+    factors: Factors,
     alpha: float,
     found: tuple[Array, Array, float],
     limit: float,
@@ -147,10 +149,10 @@ def chosen(
     products, sums = als.sums_over(alone, als.Features(Z, None))[0], _inner(Z, Z)
     C = Z[:, rank:]
 
-    def read(factors: list[Array], g: Array) -> tuple[Array, Array]:
+    def read(factors: Factors, g: Array) -> tuple[Array, Array]:
         """W = [XH, C] A: return A, and HᵀH."""
         VH = (V @ kernels.khatri_rao(factors)).astype(np.float64)
-        HtH = kernels.gram([U.astype(np.float64) for U in factors])
+        HtH = kernels.gram(kernels.in_float64(factors))
         weighed = HtH - VH.T @ (g[:, None] * VH)
         inverse = Encoder.from_gram(weighed, alpha, np.dtype(np.float64)).K_inverse
         return np.concatenate([np.eye(rank), -g[:, None] * VH]) @ inverse, HtH
@@ -160,7 +162,7 @@ def chosen(
         residual = norm_squared - 2.0 * inner + float((WtW * HtH).sum())
         return float(np.sqrt(max(residual, 0.0) / norm_squared))
 
-    def swept(g: Array) -> tuple[list[Array], float, float]:
+    def swept(g: Array) -> tuple[Factors, float, float]:
         """Factors after a sweep; the error of features read with these, and that of E12."""
         A, HtH = read(factors, g)
         if not sweep:
@@ -257,7 +259,7 @@ def reading_of(model: Any) -> Reading | None:
 
 def _read(model: Any, views: als.Views) -> Array:
     """Let the features of fitted samples be what ``transform`` gives; return those as fitted."""
-    columns = projector(model.factors_, model.ridge_, reading_of(model))
+    columns = projector(model._factors, model.ridge_, reading_of(model))
     if model._bases is not None:
         rows = np.ascontiguousarray(columns.T).reshape(-1, *model.dims_)
         columns = compress.project(rows, model._bases).T
@@ -271,7 +273,7 @@ def follow(model: Any, views: als.Views) -> None:
     if reading_of(model) is None:
         return
     W = _read(model, views)
-    residual = kernels.residual_direct(views.X, W, model.factors_)
+    residual = kernels.residual_direct(views.X, W, model._factors)
     model.reconstruction_error_ = float(np.sqrt(residual / views.norm_x))
 
 

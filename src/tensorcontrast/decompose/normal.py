@@ -20,7 +20,7 @@ Array = NDArray[Any]
 class NormalForm:
     """A model in normal form: its learned attributes, and the way there."""
 
-    factors: list[Array]
+    factors: kernels.Factors
     #: Features of the samples as they were fitted, and of their view.
     W: Array
     V: Array | None
@@ -75,14 +75,14 @@ class NormalForm:
         whole = compress.expand_factors(fit.factors, bases)
         factors, gain, order = kernels.normal_form(whole, norms)
         # Lengths of the columns of H: 1, or more where coupled loadings are part of them.
-        lengths = np.sqrt(np.diagonal(kernels.gram([U.astype(np.float64) for U in factors])))
+        lengths = np.sqrt(np.diagonal(kernels.gram(kernels.in_float64(factors))))
         # Components that have died away hold rounding only: they become zero.
         weights = np.abs(gain) * norms[order] * lengths
         dead = weights <= np.finfo(features.W.dtype).eps * weights.max()
         if dead.any():
             gain = np.where(dead, 0.0, gain)
             for U in factors:
-                U[..., dead] = 0.0
+                U[:, dead] = 0.0
         scale = gain.astype(features.W.dtype)
         W = features.W[:, order] * scale
         V = None if features.V is None else features.V[:, order] * scale

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, descent, plc_solve, stream, tied
+from tensorcontrast.decompose import als, blocks, descent, plc_solve, stream, tied
 from tensorcontrast.decompose import noise as noises
 from tensorcontrast.decompose._base import CPEstimator, Resume
 from tensorcontrast.decompose.levels import levels
@@ -109,7 +109,7 @@ class PLC(CPEstimator):
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
-    center, scale, beside, compress, dtype, forgetting, missing, robust, checkpoint, every
+    center, scale, block_weights, compress, dtype, forgetting, missing, robust, checkpoint, every
         As in :class:`CPD`.
     random_state, callback, verbose
         As in :class:`CPD`.
@@ -218,7 +218,7 @@ class PLC(CPEstimator):
         step_size: float = 1.0,
         center: bool = True,
         scale: bool = True,
-        beside: int = 0,
+        block_weights: Sequence[float] | None = None,
         compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
         forgetting: float = 0.98,
@@ -259,7 +259,7 @@ class PLC(CPEstimator):
         self.step_size = step_size
         self.center = center
         self.scale = scale
-        self.beside = beside
+        self.block_weights = block_weights
         self.compress = compress
         self.dtype = dtype
         self.forgetting = forgetting
@@ -304,7 +304,7 @@ class PLC(CPEstimator):
 
         Parameters
         ----------
-        X : array-like (n, I_1, …, I_K), or a source of blocks
+        X : array-like (n, I_1, …, I_K), list of coupled blocks, or a source
             As in :meth:`CPD.fit`.
         y : array-like (n,), optional
             Labels, numbers or text, some of them unknown (−1, None, NaN or empty text), as in
@@ -315,13 +315,13 @@ class PLC(CPEstimator):
             in a classifier still learns its features without labels. Otherwise a warning says
             that they are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``)
             passes them on.
-        view : array-like of the shape of X, a source of blocks, or callable, optional
+        view : array-like of the shape of X, list of blocks as X, a source, or callable, optional
             The augmented view X̃; see :meth:`CPD.fit`.
         sequence : array-like (n,), optional
             The recording that each window is of, windows in the order of time: the view of a
             sample is then that of the window before or behind it, as often as
             ``neighbour_weight`` says.
-        noise : array-like (m, I_1, …, I_K), optional
+        noise : array-like (m, I_1, …, I_K), or list of coupled blocks, optional
             Differences between samples that should have the same features: parts of one window
             against each other, repeats of a measurement ("tied" only). Features are then read
             against it: by generalised least squares, as strongly as ``epsilon`` allows (E12,
@@ -358,8 +358,8 @@ class PLC(CPEstimator):
     def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
         sequence = _SEQUENCE.get()
         extra = None if sequence is None else np.asarray(sequence)
-        noise = [] if _NOISE.get() is None else [np.asarray(_NOISE.get())]
-        return [*super()._identity(ready, known), extra, *noise]
+        noise = self._noise()
+        return [*super()._identity(ready, known), extra, *([] if noise is None else [noise])]
 
     def _neighbours(self, n_samples: int) -> Neighbours | None:
         sequence = _SEQUENCE.get()
@@ -369,7 +369,11 @@ class PLC(CPEstimator):
 
     def _noise(self) -> Array | None:
         noise = _NOISE.get()
-        return None if noise is None else noises.given(noise, self.dims_, self.center_.dtype)
+        if noise is None:
+            return None
+        if self.block_dims_ is not None:
+            noise = blocks.fitted_rows(self, noise, "noise")
+        return noises.given(noise, self.dims_, self.center_.dtype)
 
     def _labels_used(
         self, y: Any, n_samples: int, *, streaming: bool = False

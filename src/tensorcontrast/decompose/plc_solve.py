@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorcontrast.decompose import als, checkpoint, descent, label_trial, missing, origins
+from tensorcontrast.decompose import (
+    als,
+    checkpoint,
+    descent,
+    kernels,
+    label_trial,
+    missing,
+    origins,
+)
 from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.epsilon import first_inside, largest_inside
 from tensorcontrast.decompose.levels import levels
@@ -238,7 +246,9 @@ def _of_betas(
         base = _of_beta(model, n, known, seed, beta)
         if model.solver == "tied":
             return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
-        return runs.once(views, [U.copy() for U in plain.factors], base, rng)
+        return runs.once(
+            views, kernels.like(plain.factors, [U.copy() for U in plain.factors]), base, rng
+        )
 
     def error(fit: Fit) -> float:
         return fit.final_features(fixed, model.alpha)[1]

@@ -40,8 +40,10 @@ class Preparation:
     bases: list[Array] | None = None
     #: What each sample is multiplied with where artefacts are held down (n,).
     held: Array | None = None
-    #: Slices of the first mode that stand beside the modes.
-    beside: int = 0
+    #: Shapes of coupled blocks, side by side in a row, and their shares of the variance (E22);
+    #: none for one tensor.
+    block_dims: tuple[tuple[int, ...], ...] = ()
+    block_shares: tuple[float, ...] = ()
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -123,12 +125,20 @@ class Preparation:
             return lambda: pair(view())
         return pair(view)
 
-    @property
-    def _marker(self) -> list[Array]:
-        """Last of the bases, where something stands beside the modes."""
-        if not self.beside:
-            return []
-        return [np.empty((1, self.center[-self.beside :].size, 0), dtype=self.center.dtype)]
+    def _noisy(self, block: Array, first: int, seed: int) -> Array:
+        """View of noise and masks of a block of samples that begins with sample ``first``."""
+        if not self.block_dims:
+            return TensorNoise().block(block, first, seed, self.center, self.spread)
+        out, at = np.empty_like(block), 0
+        for b, (dims, share) in enumerate(zip(self.block_dims, self.block_shares, strict=True)):
+            own = slice(at, at + int(np.prod(dims)))
+            tensors = block[:, own].reshape(len(block), *dims)
+            mean, at = self.center[own].reshape(dims), own.stop
+            # A block has its share of the variance, whatever the number of its entries.
+            spread = self.spread * float(np.sqrt(share * self.center.size / mean.size))
+            made = TensorNoise().block(tensors, first, seed + b, mean, spread)
+            out[:, own] = made.reshape(len(block), -1)
+        return out
 
     def compressed(
         self, source: Source, grams: Sequence[Array], wanted: Any, rank: int
@@ -143,19 +153,18 @@ class Preparation:
             for (_, vectors), j in zip(found, ranks, strict=True)
         ]
         if len(bases) > 1:  # one mode alone is at its best already
-            whole = [*bases, *self._marker]
             if is_spread(source):
-                refined = source.summed(partial(_refined, self, whole))
+                refined = source.summed(partial(_refined, self, bases))
             else:
                 refined = [np.zeros_like(G) for G in grams]
                 for block in self.centred(source):
-                    for G, part in zip(refined, compress.refined_grams(block, whole), strict=True):
+                    for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
                         G += part
             bases = [
                 compress.spectrum(G)[1][:, :j].astype(source.dtype)
                 for G, j in zip(refined, ranks, strict=True)
             ]
-        return replace(self, bases=[*bases, *self._marker])
+        return replace(self, bases=bases)
 
     def augmented(
         self,
@@ -176,13 +185,11 @@ class Preparation:
         if augment is not None:
             change = partial(by_strips, augment=augment, seed=seed, n_samples=self.n_samples)
         else:
-            change = partial(TensorNoise().block, seed=seed, mean=self.center, spread=self.spread)
+            change = partial(self._noisy, seed=seed)
         return source.mapped(change) if is_spread(source) else MappedSource(source, change)
 
 
-def prepare(
-    source: Source, wanted: Any, rank: int, *, center: bool, scale: bool, beside: int = 0
-) -> Preparation:
+def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
     """Learn mean, scale and bases in one to two passes over the samples.
 
     ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
@@ -192,36 +199,38 @@ def prepare(
         missing.warn_if_compressed(wanted)
         n, mean, size = missing.learn(source, center=center)
         spread = size / float(np.sqrt(mean.size))
-        return Preparation(n, mean, size if scale else 1.0, spread, beside=beside)
+        return Preparation(n, mean, size if scale else 1.0, spread)
     if isinstance(source, ArraySource):
         shape = source.X.shape
         if not compress.may_compress(wanted, shape, rank):
             mean, size = scaling.learn(source.X, center=center)
             spread = size / float(np.sqrt(mean.size))
             size = size if scale else 1.0
-            return Preparation(len(source.X), mean, size, spread, beside=beside)
+            return Preparation(len(source.X), mean, size, spread)
     if is_spread(source) and not compress.may_compress(
         wanted, (source.n_samples, *source.dims), rank
     ):
-        return replace(_measure(source, center=center, scale=scale), beside=beside)
-    moments = gather(source, beside)
+        return _measure(source, center=center, scale=scale)
+    if wanted is None and not is_spread(source):
+        return _measure_blocks(source, center=center, scale=scale)
+    moments = gather(source)
     mean = moments.mean(center)
     grams, energy = moments.centred(center)
     size = float(np.sqrt(max(energy, 0.0) / moments.n))
     scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
     spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
-    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread, beside=beside)
+    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
     return plain.compressed(source, grams, wanted, rank)
 
 
-def gather(source: Source, beside: int = 0) -> compress.Moments:
+def gather(source: Source) -> compress.Moments:
     """Sum up the first pass."""
     if is_spread(source):
-        return _gather(source, beside)
+        return _gather(source)
     moments: compress.Moments | None = None
     for block in source.blocks():
         if moments is None:
-            moments = _begun(block[: scaling.HEAD], beside)
+            moments = _begun(block[: scaling.HEAD])
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n
@@ -229,10 +238,10 @@ def gather(source: Source, beside: int = 0) -> compress.Moments:
     return moments
 
 
-def _begun(head: Array, beside: int) -> compress.Moments:
+def _begun(head: Array) -> compress.Moments:
     """Return sums to begin with, about what the first samples say."""
     shift = head.mean(axis=0, dtype=np.float64).astype(head.dtype)
-    return compress.Moments(shift, unit=compress.rough_size(head - shift), beside=beside)
+    return compress.Moments(shift, unit=compress.rough_size(head - shift))
 
 
 def _check_count(source: SpreadSource) -> int:
@@ -243,21 +252,20 @@ def _check_count(source: SpreadSource) -> int:
     return source.n_samples
 
 
-def _gather(source: SpreadSource, beside: int) -> compress.Moments:
+def _gather(source: SpreadSource) -> compress.Moments:
     """Sum up the first pass where the blocks are."""
     n = _check_count(source)
-    out = _begun(source.head(scaling.HEAD), beside)
-    sums = source.summed(partial(_moments, out.shift, out.unit, beside))
-    out.total, *out.grams = sums[:-1]
-    out.rest = float(sums[-1])
+    out = _begun(source.head(scaling.HEAD))
+    sums = source.summed(partial(_moments, out.shift, out.unit))
+    out.total, *out.grams = sums
     out.n = n
     return out
 
 
-def _moments(shift: Array, unit: float, beside: int, block: Array) -> list[Any]:
-    moments = compress.Moments(shift, unit=unit, beside=beside)
+def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
+    moments = compress.Moments(shift, unit=unit)
     moments.add(block)
-    return [moments.total, *moments.grams, np.float64(moments.rest)]
+    return [moments.total, *moments.grams]
 
 
 def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
@@ -268,7 +276,34 @@ def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
     if center:
         shift = scaling.rough_mean(source.head(scaling.HEAD), center=True)
     total, squares = source.summed(partial(_sums, shift, center))
-    exact, size = scaling.from_sums(total, float(squares), n, shift)
+    return _from_sums(source, total, float(squares), n, shift, center=center, scale=scale)
+
+
+def _measure_blocks(source: Source, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean and scale alone, block by block, as :func:`scaling.learn` does."""
+    n, squares = 0, 0.0
+    total, shift = np.zeros(source.dims), np.zeros(source.dims, dtype=source.dtype)
+    for block in source.blocks():
+        if n == 0:
+            shift = scaling.rough_mean(block[: scaling.HEAD], center=center)
+        sums, more = scaling.sums_about(block, shift, center=center)
+        n, total, squares = n + len(block), total + sums, squares + more
+    if n < 2:
+        raise InvalidInputError(f"{source.name} has {n} samples; at least 2 are needed")
+    return _from_sums(source, total, squares, n, shift, center=center, scale=scale)
+
+
+def _from_sums(
+    source: Source,
+    total: Array,
+    squares: float,
+    n: int,
+    shift: Array,
+    *,
+    center: bool,
+    scale: bool,
+) -> Preparation:
+    exact, size = scaling.from_sums(total, squares, n, shift)
     mean = exact.astype(source.dtype)
     scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
     spread = size / float(np.sqrt(mean.size))

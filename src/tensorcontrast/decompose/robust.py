@@ -10,19 +10,19 @@ scaled by h, about a weighted mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
 from tensorcontrast.decompose import als, compress, kernels, missing, scaling, start
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.source import Source, allows_nan
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 #: Robust standard deviations above the median from which a sample counts less.
 WIDTH = 2.5
@@ -50,7 +50,13 @@ def huber_weights(sizes: Array) -> Array:
 
 
 def prepare(
-    source: Source, wanted: Any, rank: int, *, center: bool, scale: bool, beside: int = 0
+    source: Source,
+    wanted: Any,
+    rank: int,
+    *,
+    center: bool,
+    scale: bool,
+    block_dims: start.BlockDims = (),
 ) -> Preparation:
     """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``."""
     gaps = allows_nan(source) and missing.any_missing(source)
@@ -63,9 +69,9 @@ def prepare(
         mean, _ = _moments(source, held**2, center=center)
     if len(held) < 2:
         raise InvalidInputError(f"{source.name} has {len(held)} samples; at least 2 are needed")
-    ready = _weighted(source, held, wanted, rank, beside, center=center, scale=scale)
-    held = _by_model(source, ready, held, rank)
-    return _weighted(source, held, wanted, rank, beside, center=center, scale=scale)
+    ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
+    held = _by_model(source, ready, held, rank, block_dims)
+    return _weighted(source, held, wanted, rank, center=center, scale=scale)
 
 
 def _median(source: Source) -> Array:
@@ -85,8 +91,8 @@ def _median(source: Source) -> Array:
 
 def batch(model: Any, X: Array) -> tuple[Array, Array]:
     """Return a batch of a stream with its artefacts drawn in, and h of its samples (n,)."""
-    W = np.asarray(checks.plain_output(model, X))
-    rest = X - model.inverse_transform(W)
+    W = model._features(X)
+    rest = X - model._reconstructed(W)
     sizes = np.sqrt(_square_rows(rest.reshape(len(X), -1)))
     held = huber_weights(sizes)
     drawn = model.center_ + _column(held, X) * (X - model.center_)
@@ -129,7 +135,7 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
 
 
 def _weighted(
-    source: Source, held: Array, wanted: Any, rank: int, beside: int, *, center: bool, scale: bool
+    source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
 ) -> Preparation:
     """Mean, scale and bases of samples that are drawn in by these factors h (n,)."""
     weights = held**2
@@ -146,27 +152,27 @@ def _weighted(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
     spread = size / float(np.sqrt(mean.size))
-    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held, beside=beside)
+    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held)
     if not compress.may_compress(wanted, (n, *source.dims), rank):
         return ready
-    first = source.dims[0] - beside
-    grams = [np.zeros((d, d)) for d in (first, *source.dims[1:])]
+    grams = [np.zeros((d, d)) for d in source.dims]
     for block in ready.centred(source):
-        for G, part in zip(grams, compress.mode_grams(block[:, :first]), strict=True):
+        for G, part in zip(grams, compress.mode_grams(block), strict=True):
             G += part
     return ready.compressed(source, grams, wanted, rank)
 
 
-def _by_model(source: Source, ready: Preparation, held: Array, rank: int) -> Array:
+def _by_model(
+    source: Source, ready: Preparation, held: Array, rank: int, block_dims: start.BlockDims
+) -> Array:
     """Factors h by the residuals of a short CPD, found anew after every few sweeps."""
     X, norm = ready.rows(source)
     gaps = missing.open_gaps(X, norm)
     seen = np.ones(len(X)) if gaps is None else np.maximum((~gaps).mean(axis=1), 1e-12)
     bound, _ = start.allowed_rank(rank, (len(X), *ready.dims))
-    wanted = start.shapes(ready.center.shape, bound, ready.beside)
-    if ready.bases is not None:
-        wanted = start.core_shapes(ready.bases, bound)
-    factors = start.factors("random", wanted, X.dtype, np.random.default_rng(0))
+    wanted = start.shapes(ready.dims, bound, block_dims)
+    drawn = start.drawn(wanted, X.dtype, np.random.default_rng(0))
+    factors = start.in_blocks(drawn, block_dims)
     memory = als.Memory()
     for round_ in range(MODEL_ROUNDS):
         views = missing.pair(X, gaps, float(kernels.row_norms_squared(X).sum()))
@@ -181,7 +187,7 @@ def _by_model(source: Source, ready: Preparation, held: Array, rank: int) -> Arr
     return held
 
 
-def _residual_norms(views: als.Views, factors: list[Array]) -> Array:
+def _residual_norms(views: als.Views, factors: Factors) -> Array:
     """‖x − wHᵀ‖ of each row over what was observed of it, at the best features."""
     features, _ = views.final(factors, als.no_contrast, 1e-3, als.Memory())
     H, out = kernels.khatri_rao(factors), []

@@ -14,6 +14,7 @@ from tensorcontrast.decompose.convergence import Callback, History, Monitor
 from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 #: Both views, or a function that draws them anew.
 AnyViews = als.Views | Callable[[], als.Views]
 
@@ -28,7 +29,6 @@ _PARAMETERS = (
     "warm_up",
     "batch_size",
     "step_size",
-    "beside",
     "compress",
     "callback",
 )
@@ -38,7 +38,7 @@ _PARAMETERS = (
 class Fit:
     """Outcome of one run: factors in the scale of the fit, and how it went."""
 
-    factors: list[Array]
+    factors: Factors
     contrast: als.Contrast
     memory: als.Memory
     history: History
@@ -98,6 +98,8 @@ class Runs:
     #: Shape of a sample, and the bases of its core where there is one.
     dims: tuple[int, ...]
     bases: list[Array] | None
+    #: Shapes of coupled blocks; none for one tensor.
+    block_dims: tuple[tuple[int, ...], ...]
     init: str | Sequence[Array]
     n_init: int
     alpha: float
@@ -107,7 +109,6 @@ class Runs:
     warm_up: int
     batch_size: int | None
     step_size: float
-    beside: int
     compress: Any
     callback: Callback | None
     verbose: bool
@@ -122,24 +123,25 @@ class Runs:
             rank=model.rank_,
             dims=model.dims_,
             bases=model._bases,
+            block_dims=model.block_dims_ or (),
             verbose=bool(model.verbose),
             **{name: getattr(model, name) for name in _PARAMETERS},
         )
 
     @property
-    def _shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of the factors of what is fitted: of the core, or of the samples."""
+    def _dims(self) -> tuple[int, ...]:
+        """Shape of what is fitted: of the core, or of the samples."""
         if self.bases is None:
-            return start.shapes(self.dims, self.rank, self.beside)
-        return start.core_shapes(self.bases, self.rank)
+            return self.dims
+        return tuple(V.shape[1] for V in self.bases)
 
-    def start(self, views: als.Views, rng: np.random.Generator) -> list[Array]:
+    def start(self, views: als.Views, rng: np.random.Generator) -> Sequence[Array]:
         """Factors to start from, in the core where there is one."""
         if isinstance(self.init, str):
-            drawn = start.factors(self.init, self._shapes, views.dtype, rng)
+            wanted = start.shapes(self._dims, self.rank, self.block_dims)
+            drawn = start.in_blocks(start.drawn(wanted, views.dtype, rng), self.block_dims)
             return als.turned(views, drawn, self.alpha)
-        whole = start.shapes(self.dims, self.rank, self.beside)
-        given = start.factors(self.init, whole, views.dtype, rng)
+        given = start.given(self.init, self.dims, self.rank, views.dtype, self.block_dims)
         return compress.compress_factors(given, self.bases)
 
     def best(self, views: AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
@@ -172,9 +174,7 @@ class Runs:
 
     def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
         """Few rows that stand for all samples in iterations without contrast, where that pays."""
-        size = int(np.prod(self.dims))
-        if self.bases is not None:
-            size = compress.core_size(self.bases)
+        size = int(np.prod(self._dims))
         few = self.max_iter <= 2 * sketch.FINISH
         if self.compress != "auto" or few or not sketch.pays(views.n_samples, size, self.rank):
             return None
@@ -184,7 +184,7 @@ class Runs:
         self,
         views: AnyViews,
         brief: als.Views | None,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         rng: np.random.Generator,
     ) -> Fit:
@@ -192,9 +192,7 @@ class Runs:
         if brief is None:
             return self.once(views, factors, contrast, rng)
         left = self.max_iter - sketch.FINISH
-        # Sweeps over what stands beside the modes cost as much with a core as without.
-        dims = tuple(shape[0] for shape in self._shapes)
-        small = None if self.beside else sketch.cores(brief, dims, self.rank)
+        small = None if self.block_dims else sketch.cores(brief, self._dims, self.rank)
         fit: Fit | None = None
         if small is not None and left > 2 * sketch.ROW_SWEEPS:
             first = self._stage(*small, left - sketch.ROW_SWEEPS, self.tol, factors, contrast, rng)
@@ -225,7 +223,7 @@ class Runs:
         bases: list[Array] | None,
         count: int,
         tol: float,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         rng: np.random.Generator,
         after: Fit | None = None,
@@ -244,7 +242,7 @@ class Runs:
     def once(
         self,
         views: AnyViews,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         rng: np.random.Generator,
         after: History | None = None,

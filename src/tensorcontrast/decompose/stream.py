@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from tensorcontrast.decompose import als, kernels, missing, robust, scaling
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 #: Sweeps over a batch in the first and in later calls of ``partial_fit``.
 FIRST_SWEEPS, LATER_SWEEPS = 30, 3
@@ -21,7 +23,7 @@ class Batch:
     """A batch as it is fitted, and what those before it have left."""
 
     views: als.Views
-    factors: list[Array]
+    factors: Factors
     contrast: als.Contrast
     memory: als.Memory
     #: Sums over all samples before; None for the first batch.
@@ -33,7 +35,7 @@ class Batch:
 
 
 #: Factors after a batch, all sums so far, terms.
-Step = tuple[list[Array], als.Statistics, dict[str, float]]
+Step = tuple[Factors, als.Statistics, dict[str, float]]
 
 
 def swept(batch: Batch) -> Step:
@@ -69,7 +71,7 @@ def followed(model: Any, X: Array) -> tuple[Array, float, Array | None]:
     return center, scale, held
 
 
-def past_sums(model: Any, factors: list[Array]) -> als.Statistics:
+def past_sums(model: Any, factors: Factors) -> als.Statistics:
     """Take the sums over what a model has seen; of one from ``fit`` or a file, WᵀX = (WᵀW)Hᵀ."""
     past: als.Statistics | None = getattr(model, "_stream", None)
     if past is None:

@@ -30,6 +30,7 @@ from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 #: Samples that a descent goes through at most: of more, so many drawn at random once.
 DESCENT_ROWS = 100_000
@@ -54,7 +55,7 @@ def standardise(W: Array) -> tuple[Array, Callable[[Array], Array]]:
     return Z, back
 
 
-def encoded(X: Array, factors: list[Array], alpha: float) -> Array:
+def encoded(X: Array, factors: Factors, alpha: float) -> Array:
     """Features (n, r) of samples X (n, i). Equation E12."""
     return Encoder.from_factors(factors, alpha)(rows_times(X, kernels.khatri_rao(factors)))
 
@@ -89,7 +90,7 @@ def tied_objective(
     """
     n = len(X)
     H = kernels.khatri_rao(factors)
-    encoder = Encoder.from_factors(list(factors), alpha)
+    encoder = Encoder.from_factors(factors, alpha)
 
     def scaled(data: Array) -> tuple[Array, Array, Callable[[Array], Array]]:
         features = encoder(data @ H)
@@ -133,7 +134,7 @@ class Adam:
     _m: list[Array] = field(default_factory=list)
     _v: list[Array] = field(default_factory=list)
 
-    def update(self, arrays: Sequence[Array], gradients: Sequence[Array]) -> list[Array]:
+    def update(self, arrays: Sequence[Array], gradients: Sequence[Array]) -> Sequence[Array]:
         """Return the arrays after one step."""
         if not self._m:
             self._m = [np.zeros_like(a) for a in arrays]
@@ -146,7 +147,7 @@ class Adam:
             m += (1 - self.first) * (g - m)
             v += (1 - self.second) * (g * g - v)
             out.append((a - rate * correction * m / (np.sqrt(v) + 1e-8)).astype(a.dtype))
-        return out
+        return kernels.like(arrays, out)
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class TiedContrast:
     fixed: tuple[NDArray[np.intp], ...] | None = None
 
     def settled(
-        self, X: Array, factors: list[Array], alpha: float, origins: Origins | None
+        self, X: Array, factors: Factors, alpha: float, origins: Origins | None
     ) -> TiedContrast:
         """Return the contrast with the graphs that samples X (n, i) have at the start.
 
@@ -266,7 +267,7 @@ class TiedContrast:
     def epoch(
         self,
         views: als.Views,
-        factors: list[Array],
+        factors: Factors,
         adam: Adam,
         *,
         alpha: float,
@@ -274,7 +275,7 @@ class TiedContrast:
         rng: np.random.Generator,
         norms: tuple[Array, Array] | None = None,
         left: int = 0,
-    ) -> tuple[list[Array], dict[str, float]]:
+    ) -> tuple[Factors, dict[str, float]]:
         """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20.
 
         How many epochs are ``left`` after this one says whose turn it is among the graphs: the
@@ -355,7 +356,7 @@ def squared_norms(views: als.Views) -> tuple[Array, Array]:
 
 def train(
     views: als.Views | Callable[[], als.Views],
-    factors: list[Array],
+    factors: Factors,
     contrast: TiedContrast,
     *,
     alpha: float,
@@ -363,7 +364,7 @@ def train(
     memory: als.Memory,
     rng: np.random.Generator,
     keep: Keep | None = None,
-) -> tuple[list[Array], bool]:
+) -> tuple[Factors, bool]:
     """Descend from the factors of a CPD; true as second value if Ctrl-C ended it.
 
     The schedule is part of the method: the step falls to zero over ``n_epochs``, which ends it.

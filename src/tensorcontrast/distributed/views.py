@@ -9,6 +9,7 @@ the projections P = XH (n, rank) brought to it and its features sent back.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from tensorcontrast.distributed.spread import Held, Spread
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class BlockFeatures(als.Features):
     squares: float = 0.0
     column_squares: Array | None = None
     #: Factors and ridge that make them again; None where W and V are held by workers.
-    made_by: tuple[list[Array], float | Array] | None = None
+    made_by: tuple[Factors, float | Array] | None = None
 
     @property
     def sizes(self) -> Array | None:
@@ -135,7 +137,7 @@ class BlockViews:
 
     def solve(
         self,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         alpha: float | Array,
         memory: als.Memory,
@@ -164,7 +166,7 @@ class BlockViews:
 
     def final(
         self,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         alpha: float | Array,
         memory: als.Memory,
@@ -199,7 +201,7 @@ class BlockViews:
         W, *V = [self._gathered(on.each(work.Item(i), made), rank) for i in range(count)]
         return W, V[0] if V else None
 
-    def _own_residual(self, sums: list[Any], features: als.Features, factors: list[Array]) -> float:
+    def _own_residual(self, sums: list[Any], features: als.Features, factors: Factors) -> float:
         """``‖X − WHᵀ‖²`` of the data's own view from ⟨XH, W⟩ and WᵀW."""
         inner, WtW = sums
         residual = self.norm_x - 2.0 * float(inner) + kernels.inner(WtW, kernels.gram(factors))
@@ -207,14 +209,14 @@ class BlockViews:
             residual = self._direct(features, factors, paired=False)
         return max(residual, 0.0)
 
-    def residual(self, misfit: float, features: als.Features, factors: list[Array]) -> float:
+    def residual(self, misfit: float, features: als.Features, factors: Factors) -> float:
         """‖X − WHᵀ‖² of both views from ``‖WHᵀ‖² − 2⟨X, WHᵀ⟩``; from themselves where exact."""
         value = self.norm_squared + misfit
         if not kernels.cancelled(value, self.norm_squared, self.dtype):
             return value
         return self._direct(features, factors, self.paired)
 
-    def _direct(self, features: als.Features, factors: list[Array], paired: bool) -> float:
+    def _direct(self, features: als.Features, factors: Factors, paired: bool) -> float:
         """Squared residual without cancellation, with what compression has lost."""
         if isinstance(features, BlockFeatures) and features.made_by is None:
             rows: Any = features.W
@@ -233,7 +235,7 @@ class BlockViews:
         return float(residual) + kernels.lost_squared(norm, float(held))
 
     def _by_sums(
-        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+        self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
     ) -> tuple[Held, Held, Solved]:
         """Blocks and P = XH as parts have them, and features under a contrast of sums.
 
@@ -254,7 +256,7 @@ class BlockViews:
         return blocks, P, solved
 
     def _solve_by_sums(
-        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+        self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
     ) -> tuple[als.Features, als.Statistics]:
         blocks, _, solved = self._by_sums(factors, contrast, alpha, memory)
         sums = blocks.spread.summed(work.sums_of_part, blocks, solved.W, solved.V)
@@ -272,7 +274,7 @@ class BlockViews:
         return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
 
     def _final_by_sums(
-        self, factors: list[Array], contrast: Any, alpha: float | Array, memory: als.Memory
+        self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
     ) -> tuple[als.Features, float]:
         blocks, P, solved = self._by_sums(factors, contrast, alpha, memory)
         sums = blocks.spread.summed(work.fit_sums_of_part, P, solved.W)
@@ -291,7 +293,7 @@ class BlockViews:
 
     def _contrasted(
         self,
-        factors: list[Array],
+        factors: Factors,
         contrast: als.Contrast,
         alpha: float | Array,
         memory: als.Memory,

@@ -16,6 +16,7 @@ from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.distributed._extra import package
 
 Array = NDArray[Any]
+Factors = Sequence[Array]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def norms(block: als.Views) -> list[float]:
 class Sweep:
     """Sums of E10 over a block."""
 
-    factors: list[Array]
+    factors: Factors
     alpha: float | Array
     paired: bool
 
@@ -90,8 +91,8 @@ class Sketch:
 class Direct:
     """``‖X − WHᵀ‖²`` and ‖X‖² of a block as it is fitted, of both views where paired."""
 
-    made_by: tuple[list[Array], float | Array] | None
-    factors: list[Array]
+    made_by: tuple[Factors, float | Array] | None
+    factors: Factors
     paired: bool
 
     def __call__(
@@ -116,7 +117,7 @@ class Direct:
 class Project:
     """P = XH of both views of a block."""
 
-    factors: list[Array]
+    factors: Factors
     paired: bool
 
     def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
@@ -128,7 +129,7 @@ class Project:
 class ProjectPart:
     """``XH`` of one view of all blocks of a part."""
 
-    factors: list[Array]
+    factors: Factors
     which: str
 
     def __call__(self, blocks: list[als.Views]) -> Array:
@@ -182,7 +183,7 @@ def with_features(block: als.Views, W: Array, V: Array | None) -> list[Any]:
 class Encode:
     """Features of a block, and its part of what the residual needs."""
 
-    factors: list[Array]
+    factors: Factors
     alpha: float | Array
     paired: bool
 

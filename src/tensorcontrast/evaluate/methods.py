@@ -55,7 +55,8 @@ class Fitted:
         model, seconds = self.model, self.history.get("seconds", [])
         n_parameters = getattr(model, "n_parameters_", None)
         if n_parameters is None and hasattr(model, "factors_"):
-            n_parameters = sum(U.size for U in model.factors_)
+            blocks = [U if isinstance(U, list) else [U] for U in model.factors_]
+            n_parameters = sum(U.size for block in blocks for U in block)
         error = getattr(model, "reconstruction_error_", None)
         return {
             "fit_seconds": self.fit_seconds,

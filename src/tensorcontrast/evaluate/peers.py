@@ -48,8 +48,8 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     takes: ClassVar[str] = "tensors"
-    #: Whether further slices may stand beside spectrograms: all entries count by themselves.
-    takes_beside: ClassVar[bool] = True
+    #: Whether convolution features may be further channels: all entries count by themselves.
+    takes_blocks: ClassVar[bool] = True
     #: For the checks of tensors: float32 and float64 stay what they are.
     dtype: ClassVar[str | None] = None
     center_: Array

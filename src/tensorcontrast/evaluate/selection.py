@@ -39,7 +39,7 @@ class Selection:
     criterion: str
 
 
-def information_criteria(model: Any, X: ArrayLike) -> Criteria:
+def information_criteria(model: Any, X: Any) -> Criteria:
     """Gaussian AIC and BIC of the model E1 with free features.
 
     With S the squared residual over all M = N·∏I_k entries, ``−2 log L = M(log(2πS/M) + 1)``, and
@@ -51,19 +51,22 @@ def information_criteria(model: Any, X: ArrayLike) -> Criteria:
     ----------
     model : CPD, ATD or PLC
         Fitted.
-    X : array-like (n, I_1, …, I_K)
+    X : array-like (n, I_1, …, I_K), or list of coupled blocks
         The data it was fitted on.
     """
     check_is_fitted(model, "factors_")
     unexplained = 1.0 - model.score(X)
-    shape = np.shape(X)
-    n_samples, dims = shape[0], shape[1:]
-    entries = math.prod(shape)
+    coupled = getattr(model, "block_dims_", None)
+    blocks = (np.shape(X)[1:],) if coupled is None else coupled
+    n_samples, size = len(X) if coupled is None else len(X[0]), sum(map(math.prod, blocks))
+    entries = n_samples * size
     # In units of the data's own variance; a perfect fit is limited by the precision of the data.
-    floor = float(np.finfo(model.factors_[0].dtype).eps) ** 2
-    variance = max(unexplained, floor) / math.prod(dims)
+    floor = float(np.finfo(model.center_.dtype).eps) ** 2
+    variance = max(unexplained, floor) / size
     rank = model.rank_
-    n_parameters = rank * (n_samples + sum(dims)) - rank * len(dims)
+    # A column of each mode but one can be rescaled in every block, and W once for all.
+    free = sum(sum(dims) - (len(dims) - 1) for dims in blocks) - 1
+    n_parameters = rank * (n_samples + free)
     log_likelihood = -0.5 * entries * (math.log(2 * math.pi * variance) + 1.0)
     return Criteria(
         aic=2.0 * n_parameters - 2.0 * log_likelihood,

@@ -175,7 +175,8 @@ class DeepTensor(NeuralEstimator):
             features = W.cpu().numpy()
         norms = np.linalg.norm(features.astype(np.float64), axis=0)
         plain = [U.cpu().numpy() for U in factors]
-        self.factors_, gain, order = kernels.normal_form(plain, norms)
+        factors, gain, order = kernels.normal_form(plain, norms)
+        self.factors_ = list(factors)
         self.features_ = features[:, order] * gain.astype(features.dtype)
         self.ridge_ = np.full(self.rank_, float(self.alpha))
         self.reconstruction_error_ = float(np.sqrt(max(error, 0.0)))

@@ -127,11 +127,12 @@ def describe_components(
 
 def shape_shares(model: ContrastiveFeatures) -> Array | None:
     """Share of each component that shapes have, by squares; None where there are no shapes."""
-    modes, loadings = kernels.parted(model.decompose_.factors_)
-    if loadings is None:
+    if getattr(model.decompose_, "block_dims_", None) is None:
         return None
-    own = np.square(loadings, dtype=np.float64).sum(axis=0)
-    size = kernels.gram([U.astype(np.float64) for U in modes]).diagonal()
+    size, own = (
+        kernels.gram([U.astype(np.float64) for U in block]).diagonal()
+        for block in model.decompose_.factors_
+    )
     return np.asarray(own / np.maximum(own + size, np.finfo(float).tiny))
 
 

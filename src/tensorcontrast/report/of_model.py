@@ -179,7 +179,7 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
         facts.append(("spectrogram", " × ".join(str(d) for d in dims)))
     if getattr(model, "shapes_", None) is not None:
         count = len(model.shapes_["convolution"].components_)
-        facts.append(("shapes beside it", f"{count} values"))
+        facts.append(("convolution features", f"{count} values"))
     if getattr(part, "noise_gains_", None) is not None:
         directions = f"{len(part.noise_gains_)} directions"
         facts.append(("read against noise", directions))

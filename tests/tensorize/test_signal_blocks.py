@@ -1,7 +1,8 @@
-"""Shapes beside spectrograms: when they are there, what they change, and files of them."""
+"""Convolution features coupled with spectrograms: when, what they change, and files of them."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from tensorcontrast import (
     ATD,
@@ -10,13 +11,14 @@ from tensorcontrast import (
     ContrastiveFeatures,
     ConvolutionFeatures,
     SpectrogramTensor,
+    features,
     load_model,
 )
-from tensorcontrast import _beside as beside
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
 from tensorcontrast.report.components import describe_components
+from tensorcontrast.tensorize import blocks
 
 FAST = {"rank": 6, "max_iter": 30, "tol": 1e-3, "random_state": 0}
 
@@ -39,25 +41,46 @@ def made(rec, decompose=None, **options):
     )
 
 
-def test_shapes_are_further_slices_of_the_same_spread(rec, model):
+def test_convolution_features_are_a_second_block(rec, model):
     plain = model.tensorize_.transform(rec.X)
-    tensors = model.tensors(rec.X)
-    c = plain.shape[1]
-    assert model.shapes_ is not None
-    np.testing.assert_array_equal(tensors[:, :c], plain)
-    own = tensors[:, c:].reshape(len(tensors), -1)
-    shapes = beside.restored(model.shapes_, model.tensorize_, *rec.X.shape[1:]).convolution
-    values = shapes.transform(rec.X)
+    tensors, own = model.tensors(rec.X)
+    np.testing.assert_array_equal(tensors, plain)
+    values = model.shapes_["convolution"].transform(rec.X)
     np.testing.assert_allclose(own[:, : values.shape[1]], values * model.shapes_["gain"], rtol=1e-5)
     assert not own[:, values.shape[1] :].any()
     spreads = [np.sqrt(A.reshape(len(A), -1).var(axis=0).sum()) for A in (own, plain)]
-    assert spreads[0] == pytest.approx(beside.WEIGHT * spreads[1], rel=1e-3)
+    assert spreads[0] == pytest.approx(blocks.WEIGHT * spreads[1], rel=1e-3)
+    found = blocks.restored(model.shapes_, model.tensorize_, *rec.X.shape[1:])
+    np.testing.assert_array_equal(found.transform(rec.X)[:, plain[0].size :], own)
 
 
-def test_the_decomposition_gives_them_loadings_of_their_own(rec, model):
-    assert model.decompose_.beside == model.tensors(rec.X[:1]).shape[1] - rec.n_channels > 0
+def test_the_decomposition_has_factors_for_both(rec, model):
+    tensors, own = model.tensors(rec.X[:1])
+    assert model.decompose_.block_dims_ == (tensors.shape[1:], own.shape[1:])
+    assert model.decompose_.block_scales_ == (1.0, 1.0)
     assert [len(U) for U in model.factors_] == list(model.tensorize_.output_shape_)
-    assert model.decompose_.factors_[-1].ndim == 3
+    assert [len(U) for U in model.decompose_.factors_[1]] == [own.shape[1]]
+
+
+def test_the_decomposition_can_weigh_the_blocks_anew(rec):
+    part = CPD(**FAST, block_weights=(3, 1))
+    found = made(rec, part).fit(rec.X)
+    scales = found.decompose_.block_scales_
+    variances = [
+        s**2 * A.reshape(len(A), -1).var(axis=0).sum()
+        for s, A in zip(scales, found.tensors(rec.X), strict=True)
+    ]
+    assert variances[0] == pytest.approx(3 * variances[1], rel=1e-4)
+    np.testing.assert_allclose(found.transform(rec.X), found.decompose_.features_, atol=1e-4)
+
+
+def test_blocks_are_those_that_the_decomposition_takes(rec, model):
+    alone = clone(model.decompose_)
+    tensors = model.tensors(rec.X)
+    np.testing.assert_array_equal(model.decompose_.transform(tensors), model.transform(rec.X))
+    weights = [A.reshape(len(A), -1).var(axis=0).sum() for A in tensors]
+    alone.set_params(block_weights=weights).fit(tensors)
+    np.testing.assert_allclose(alone.block_scales_, 1.0, rtol=1e-4)
 
 
 def test_where_there_are_shapes(rec):
@@ -78,9 +101,9 @@ def test_what_cannot_have_shapes_says_so(rec, model):
         made(rec, shapes=True, missing="mask").fit(rec.X)
 
     class Other(CPD):
-        takes_beside = False
+        takes_blocks = False
 
-    with pytest.raises(InvalidInputError, match="Other has no loadings"):
+    with pytest.raises(InvalidInputError, match="Other takes no coupled blocks"):
         made(rec, Other(**FAST), shapes=True).fit(rec.X)
     gaps = rec.X.copy()
     gaps[0, 0, :9] = np.nan
@@ -100,8 +123,8 @@ def test_a_file_has_the_shapes(rec, model, tmp_path):
     [
         ("gain", float("nan")),
         ("gain", 1),
-        ("n_slices", 99),
-        ("n_slices", 1.0),
+        ("width", 99),
+        ("width", 1.0),
         ("convolution", None),
         (
             "convolution",
@@ -117,11 +140,11 @@ def test_a_file_with_other_shapes_is_refused(rec, tmp_path, name, value):
         load_model(tmp_path / "m.tcm")
 
 
-def test_a_file_without_the_slices_of_its_model_is_refused(rec, tmp_path):
+def test_a_file_without_the_blocks_of_its_model_is_refused(rec, tmp_path):
     broken = made(rec, CPD(**FAST)).fit(rec.X)
     broken.shapes_ = None
     broken.save(tmp_path / "m.tcm")
-    with pytest.raises(DamagedFileError, match="0 slices beside them do not fit"):
+    with pytest.raises(DamagedFileError, match="in blocks None, do not fit"):
         load_model(tmp_path / "m.tcm")
 
 
@@ -131,10 +154,17 @@ def test_a_mapped_file_gives_the_same_model(rec, model, tmp_path):
     np.testing.assert_array_equal(mapped.transform(rec.X), model.transform(rec.X))
 
 
+def test_tensors_that_are_made_on_demand_give_the_same_model(rec, model, monkeypatch):
+    monkeypatch.setattr(features, "IN_MEMORY_VALUES", 0)
+    found = made(rec).fit(rec.X)
+    np.testing.assert_allclose(found.transform(rec.X), model.transform(rec.X), rtol=1e-5, atol=1e-6)
+
+
 def test_blocks_give_the_numbers_of_the_whole(rec, model):
     whole = model.tensors(rec.X)
     parts = [model.tensors(rec.X[a : a + 7]) for a in range(0, len(rec.X), 7)]
-    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    for part, block in zip(zip(*parts, strict=True), whole, strict=True):
+        np.testing.assert_array_equal(np.concatenate(part), block)
 
 
 def test_on_dask_as_in_memory(rec, model):
@@ -155,7 +185,7 @@ def test_components_say_how_much_of_them_is_shapes(model):
     described = describe_components(model)
     shares = [c.shapes for c in described]
     assert all(0 < share < 1 for share in shares)
-    modes, own = model.decompose_.factors_[:3], model.decompose_.factors_[3][0]
+    modes, (own,) = model.decompose_.factors_
     for c in described:
         size = np.prod([(U[:, c.index] ** 2).sum() for U in modes])
         weight = (own[:, c.index] ** 2).sum()
