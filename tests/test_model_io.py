@@ -303,6 +303,15 @@ def test_an_unknown_class_or_parameter_is_newer(raw, tmp_path):
         read(tmp_path, forge(raw, other_parameter))
 
 
+def test_a_parameter_that_is_gone_is_read_where_it_did_nothing(raw, tmp_path):
+    def with_beside(value):
+        return lambda header: header["model"]["params"].update(beside=value)
+
+    assert "beside" not in read(tmp_path, forge(raw, with_beside(0))).get_params()
+    with pytest.raises(FileError, match=r"beside=2 of an older version.*fit again"):
+        read(tmp_path, forge(raw, with_beside(2)))
+
+
 def test_an_unknown_augmentation_or_kind_of_value_is_a_file_error(raw, tmp_path):
     def unknown_augmentation(header):
         header["model"]["params"]["compress"] = {"augment": {"type": "Warp", "by": 3}}

@@ -183,8 +183,12 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
                 f"{MAX_ATTRIBUTES} are read"
             )
     for name, default in _REMOVED.items():
-        if state["params"].get(name, default) == default:
-            state["params"].pop(name, None)
+        value = state["params"].pop(name, default)
+        if value != default:
+            raise FileError(
+                f"the file's {state['class']} has {name}={value if isinstance(value, int) else '…'} of an older "
+                "version; fit again"
+            )
     unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise NewerFileError(

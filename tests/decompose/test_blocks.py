@@ -500,6 +500,10 @@ def test_what_does_not_fit_says_so():
         (lambda: model.fit([X[0], np.ones((50, 2))]), r"X\[1\]: .*leave this block out"),
         (lambda: model.fit([X[0][:1], X[1][:1]]), "X holds 1 windows; at least 2"),
         (lambda: model.fit([X[0], X[1] + np.inf]), r"X\[1\]\[0, 0\] is inf"),
+        (
+            lambda: CPD(**FAST, dtype="float32").fit([X[0], X[1] / X[1].std() + 1e7]),
+            r"X\[1\] .*would lose digits as float32",
+        ),
         (lambda: model.transform(X[:2]), r"blocks of dims \[\(4, 5, 3\), \(6,\)\] but the model"),
         (lambda: model.transform(X[::-1]), "but the model was fitted on"),
         (lambda: model.transform(X[0]), "fitted on 3 coupled blocks; pass X as a list"),

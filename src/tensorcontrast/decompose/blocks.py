@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
 from tensorcontrast._arrays import as_array
 from tensorcontrast.decompose import robust
 from tensorcontrast.decompose.prepare import prepare
@@ -282,9 +281,9 @@ def _checked(block: Any, dtype: np.dtype[Any] | None, name: str, *, nan: bool) -
             f"{name} has shape {array.shape}; a block holds windows (n, I_1, …, I_K) of at least "
             "one value: pass one value per window as (n, 1)"
         )
-    array = np.ascontiguousarray(array, dtype=dtype or working_dtype(array.dtype, name))
-    checks.check_values(array, name, nan=nan)
-    return array
+    source = with_nan(ArraySource(array, name), nan)
+    source.dtype = dtype or working_dtype(array.dtype, name)
+    return checked_block(array, source, 0)
 
 
 def _on_dask(parts: list[Any], dtype: np.dtype[Any] | None) -> Any:
