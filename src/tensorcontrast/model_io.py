@@ -186,8 +186,8 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         value = state["params"].pop(name, default)
         if value != default:
             raise FileError(
-                f"the file's {state['class']} has {name}={value if isinstance(value, int) else '…'} of an older "
-                "version; fit again"
+                f"the file's {state['class']} has {name}={listed([value])} of an older version, "
+                "which this one does not know; fit again"
             )
     unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:

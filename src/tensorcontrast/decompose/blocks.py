@@ -166,7 +166,7 @@ def _weighed(rows: Any, layout: Layout) -> Any:
     return _Changed(rows, layout.weigh) if _is_source(rows) else layout.weigh(rows)
 
 
-def reader_of(
+def on_blocks(
     augment: Callable[..., Any] | None, layout: Layout | None
 ) -> Callable[[Array, np.random.Generator], Array] | None:
     """Let a caller's ``augment(blocks, rng)`` change rows: it sees a list of the blocks."""

@@ -20,7 +20,9 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
     """
     coupled = blocks.given(X, coupled=not reset and model.block_dims_ is not None)
     if coupled is not None:
-        return blocks.samples(model, coupled, reset=reset, min_samples=min_samples)
+        data = blocks.samples(model, coupled, reset=reset, min_samples=min_samples)
+        _check_gaps(model, data)
+        return data
     if reset:
         one_tensor(model)
     elif model.block_dims_ is not None:
@@ -37,17 +39,22 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
         array = X if found is None else np.concatenate(list(found.blocks()))
         checked = checks.check_tensor(model, array, reset=reset, min_samples=min_samples)
         return source.with_nan(source.ArraySource(checked), nan)
-    if nan and not here:
-        raise InvalidInputError(
-            "missing='mask' needs the samples in this process; a Dask array must be complete: "
-            "pass missing='error' and fill the gaps, or X.compute()"
-        )
+    _check_gaps(model, found)
     if reset:
         model.n_features_in_ = found.dims[0]
         model.__dict__.pop("feature_names_in_", None)
     elif tuple(found.dims) != tuple(model.dims_):
         checks.check_dims(model, (0, *found.dims))
     return found
+
+
+def _check_gaps(model: Any, data: source.Source) -> None:
+    """Raise where samples elsewhere may have gaps."""
+    if model.missing == "mask" and source.is_spread(data):
+        raise InvalidInputError(
+            "missing='mask' needs the samples in this process; a Dask array must be complete: "
+            "pass missing='error' and fill the gaps, or X.compute()"
+        )
 
 
 def batch(model: Any, X: Any, *, reset: bool) -> source.ArraySource:
@@ -102,7 +109,7 @@ def second_view(
         return given(view)
     if not model._needs_view:
         return None
-    augment = blocks.reader_of(model.augment, layout)
+    augment = blocks.on_blocks(model.augment, layout)
     if model.fresh_views:
         return lambda: ready.augmented(data, augment, rng)
     return ready.augmented(data, augment, rng)
