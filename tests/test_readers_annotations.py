@@ -37,7 +37,7 @@ def test_annotations_are_labels(tmp_path):
     path = night(tmp_path / "a.edf", [*NIGHT, (45, 0, "Lights off")])
     rec = Recordings.read(path, window_s=20, labels=STAGES)
     assert rec.classes == ("2", "W")
-    assert rec.y.tolist() == [1, 0, 0, 0, 0, -1]  # the second is half W, half 2
+    assert rec.y.tolist() == [1, -1, 0, 0, 0, -1]  # the second is half W, half 2
     assert rec.columns["start"].tolist() == [0, 200, 400, 600, 800, 1000]
     assert rec.columns["recording"].tolist() == ["a.edf"] * 6
     rec = Recordings.read(path, window_s=20, labels=STAGES, label_share=0.6)
@@ -100,7 +100,7 @@ def test_a_folder_of_edf_files_is_one_data_set(tmp_path):
     with pytest.warns(TensorContrastWarning, match=r"1 of 2 recordings have no labels, .* b\.edf"):
         rec = Recordings.read(tmp_path / "d", window_s=60, labels=STAGES)
     assert rec.groups.tolist() == ["P1", "P1", "b", "b"]
-    assert rec.y.tolist() == [0, 0, -1, -1]
+    assert rec.y.tolist() == [-1, 0, -1, -1]  # the first is half W, half 2
     night(tmp_path / "d" / "b.edf", fs=20)
     with pytest.raises(FileError, match=r"b\.edf: has 20 samples per second, but a\.edf has 10"):
         Recordings.read(tmp_path / "d", window_s=60)

@@ -36,7 +36,7 @@ def test_a_wide_table_is_cut_into_labelled_windows(tmp_path, suffix):
     assert rec.X.shape == (5, 3, 40)
     assert (rec.fs, rec.channels, rec.classes) == (20.0, ("x", "y", "z"), ("run", "sit"))
     np.testing.assert_allclose(rec.X[1], frame[["x", "y", "z"]].to_numpy()[40:80].T, rtol=1e-5)
-    assert rec.y.tolist() == [1, 1, 0, 0, 0]  # the third is half run, half sit
+    assert rec.y.tolist() == [1, 1, -1, 0, 0]  # the third is half run, half sit
     assert rec.columns["start"].tolist() == [0, 40, 80, 120, 160]
     assert set(rec.columns["recording"]) == {f"S1{suffix}"}
     assert set(rec.groups) == {"S1"}
@@ -149,7 +149,9 @@ def test_a_long_table_without_a_window_is_cut_by_the_default(tmp_path):
     path = write(tmp_path / "a.csv", wide(600))
     with pytest.warns(TensorContrastWarning, match="windows of 10 s"):
         assert len(Recordings.read(path, label="activity")) == 3
-    assert len(Recordings.read(write(tmp_path / "b.csv", wide()), label="activity")) == 1
+    assert (
+        len(Recordings.read(write(tmp_path / "b.csv", wide()), label="activity", window_s=5)) == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -256,7 +256,6 @@ def label_windows(
     segments: Sequence[Segment],
     *,
     min_share: float = MIN_LABEL_SHARE,
-    ties: Literal["first", "unknown"] = "first",
 ) -> npt.NDArray[np.object_]:
     """Label of each window: the one that covers most of it.
 
@@ -267,10 +266,8 @@ def label_windows(
     segments : sequence of Segment
         Labelled stretches in any order. Those of one label may overlap; their time counts once.
     min_share : float
-        Share of the window, above 0 and at most 1, that the label must cover. Below it, the
-        window has no label.
-    ties : {"first", "unknown"}
-        Of labels that cover equal time, take the first in sorted order, or none.
+        Share of the window, above 0 and at most 1, that the label must cover. Below it, and
+        where two labels cover the window equally, it has no label.
 
     Returns
     -------
@@ -280,8 +277,8 @@ def label_windows(
     Examples
     --------
     >>> night = [Segment(0, 45, "wake"), Segment(45, 70, "sleep")]
-    >>> label_windows([0, 30, 60], [30, 60, 90], night).tolist()
-    ['wake', 'sleep', None]
+    >>> label_windows([0, 30, 50], [30, 60, 80], night).tolist()
+    ['wake', None, 'sleep']
     """
     if not 0 < min_share <= 1:
         raise InvalidInputError(f"min_share={min_share} must be above 0 and at most 1")
@@ -302,8 +299,7 @@ def label_windows(
         labels[better] = label
         best[better] = amount[better]
         taken |= better
-    if ties == "unknown":
-        labels[tied] = None
+    labels[tied] = None
     return labels
 
 

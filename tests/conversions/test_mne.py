@@ -82,7 +82,7 @@ def test_a_window_takes_a_label_only_from_enough_time_and_never_from_a_tie(mne):
     marks = ((0, 2, "a"), (2, 2, "b"), (5, 1, "a"), (8, 3, "b"))
     raw = raw_of(mne, marks)
     rec = Recordings.from_mne(raw, window_s=4, group=3)
-    assert rec.classes == ("a", "b") and rec.y.tolist() == [-1, -1, 1, -1, -1]
+    assert rec.classes == ("b",) and rec.y.tolist() == [-1, -1, 0, -1, -1]
     assert Recordings.from_mne(raw, window_s=4, label_share=0.25).y.tolist() == [-1, 0, 1, -1, -1]
     assert rec.groups.tolist() == [3] * 5
 

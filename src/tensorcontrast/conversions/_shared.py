@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,9 @@ from tensorcontrast.errors import (
     MissingDependencyError,
     TensorContrastWarning,
 )
-from tensorcontrast.windows import label_windows
 
 if TYPE_CHECKING:
-    from tensorcontrast.readers.continuous import Continuous, Cutting
+    from tensorcontrast.readers.continuous import Cutting
     from tensorcontrast.recordings import Recordings
 
 
@@ -73,29 +71,6 @@ def cutting(
         allow_nan=allow_nan,
         about=about,
     )
-
-
-def cut_recordings(where: object, recordings: Sequence[Continuous], how: Cutting) -> Recordings:
-    """Cut recordings as readers do, but leave windows unlabelled where two labels tie."""
-    from tensorcontrast.readers.continuous import windows_of
-
-    if all(recording.segments is None for recording in recordings):
-        return windows_of(where, recordings, how)
-    rec = windows_of(where, recordings, replace(how, drop_unlabelled=False))
-    y = np.array(rec.y)
-    start = rec.columns["start"]
-    for recording in recordings:
-        own = np.flatnonzero(rec.columns["recording"] == recording.name)
-        labels = label_windows(
-            start[own],
-            start[own] + rec.n_times,
-            recording.segments or [],
-            min_share=how.label_share,
-            ties="unknown",
-        )
-        y[own[[label is None for label in labels]]] = -1
-    rec = rec._with(y=y)
-    return drop_without_label(where, rec) if how.drop_unlabelled else rec
 
 
 def drop_without_label(where: object, rec: Recordings) -> Recordings:

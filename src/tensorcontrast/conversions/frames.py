@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorcontrast.conversions._shared import cut_recordings, cutting, imported, input_errors
+from tensorcontrast.conversions._shared import cutting, imported, input_errors
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 from tensorcontrast.names import listed
 
@@ -84,6 +84,7 @@ def from_dataframe(
     >>> rec.fs, rec.y.tolist(), rec.columns["start"].tolist()
     (50.0, [0, 1, 1], [0, 100, 200])
     """
+    from tensorcontrast.readers.continuous import windows_of
     from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
     from tensorcontrast.readers.table import _check_long_form, _from_frame
 
@@ -116,7 +117,7 @@ def from_dataframe(
                 fs=fs,
                 allow_nan=allow_nan,
             )
-        return cut_recordings(where, found, how)
+        return windows_of(where, found, how)
 
 
 def _parts(table: Any, recording: str | None) -> list[tuple[Any, Any]]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from tensorcontrast._recording_checks import positions
 from tensorcontrast.conversions._shared import (
-    cut_recordings,
     cutting,
     drop_without_label,
     imported,
@@ -166,7 +165,7 @@ def _from_raw(
     name: str,
     how: tuple[float | None, float | None, float, bool],
 ) -> Recordings:
-    from tensorcontrast.readers.continuous import Continuous, chosen_segments
+    from tensorcontrast.readers.continuous import Continuous, chosen_segments, windows_of
     from tensorcontrast.windows import Segment, check_segments
 
     fs = float(raw.info["sfreq"])
@@ -212,7 +211,7 @@ def _from_raw(
             group=_subject(raw) if group is None else group,
         )
         window_s, step_s, label_share, drop = how
-        rec = cut_recordings(
+        rec = windows_of(
             where, [recording], cutting(window_s, step_s, label_share, drop, False, name=name)
         )
     start = rec.columns["start"] / fs
