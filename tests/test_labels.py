@@ -172,8 +172,8 @@ def test_labels_that_are_all_unknown_are_a_warning(planted, y):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (CPD(3), "CPD learns without labels"),
-        (ATD(3, max_iter=3, tol=0), "ATD learns without labels"),
+        (CPD(3, random_state=0), "CPD learns without labels"),
+        (ATD(3, max_iter=3, tol=0, random_state=0), "ATD learns without labels"),
         (plc(), "PLC does not use y: every window has a label.*graph='true'"),
     ],
     ids=["CPD", "ATD", "PLC"],
@@ -191,7 +191,7 @@ def test_a_class_called_unknown_does_not_pass_without_a_word(planted):
         plc().fit(X, np.array(["a", "b", "unknown"])[y])
 
 
-@pytest.mark.parametrize("decompose", [CPD(3), plc()], ids=["CPD", "PLC"])
+@pytest.mark.parametrize("decompose", [CPD(3, random_state=0), plc()], ids=["CPD", "PLC"])
 def test_contrastive_features_warns_as_well(decompose):
     X = np.random.default_rng(0).normal(size=(40, 2, 64))
     y = np.arange(40) % 2
@@ -210,7 +210,7 @@ def test_labels_are_refused_before_any_work(monkeypatch):
         ContrastiveFeatures(fs=50).fit(X, [0, "a"] * 20)
 
 
-@pytest.mark.parametrize("decompose", [CPD(3), plc()], ids=["CPD", "PLC"])
+@pytest.mark.parametrize("decompose", [CPD(3, random_state=0), plc()], ids=["CPD", "PLC"])
 def test_a_pipeline_passes_labels_on_without_a_word(planted, decompose):
     X, y = planted
     signals = np.random.default_rng(0).normal(size=(60, 2, 64))
