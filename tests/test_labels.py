@@ -220,7 +220,7 @@ def test_a_pipeline_passes_labels_on_without_a_word(planted, decompose):
         warnings.simplefilter("error", TensorContrastWarning)
         for target in targets:
             last = Ridge() if np.asarray(target).dtype.kind == "f" else LogisticRegression()
-            make_pipeline(decompose, last).fit(X, target)
+            assert make_pipeline(decompose, last).fit(X, target).predict(X).shape == (60,)
         features = ContrastiveFeatures(fs=50, decompose=decompose, random_state=0)
         make_pipeline(features, LogisticRegression()).fit(signals, names)
         make_pipeline(features, Ridge()).fit(signals, np.stack([y - 0.5, y], axis=1))
@@ -242,6 +242,7 @@ def test_a_batch_of_a_stream_may_have_no_labels(planted):
         warnings.simplefilter("error")
         model.partial_fit(X[30:], np.full(30, -1))
         model.partial_fit(X[30:], np.where(np.arange(30) < 1, 1, -1))
+    assert model.n_batches_seen_ == 3
 
 
 # ------------------------------------------------------------------------------- recordings
