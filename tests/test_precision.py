@@ -113,7 +113,7 @@ def test_tensors_that_float32_cannot_hold_are_an_error(kind):
     assert CPD(rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype == np.float32
 
 
-@pytest.mark.parametrize("where", ["mapped", "dask", "stream"])
+@pytest.mark.parametrize("where", ["mapped", "dask", "coupled", "stream"])
 def test_blocks_that_float32_cannot_hold_are_an_error(where, tmp_path):
     X = 10**9 + np.random.default_rng(0).integers(0, 100, (40, 3, 8))
     if where == "mapped":
@@ -121,6 +121,9 @@ def test_blocks_that_float32_cannot_hold_are_an_error(where, tmp_path):
         data = np.load(tmp_path / "X.npy", mmap_mode="r")
     elif where == "dask":
         data = pytest.importorskip("dask.array").from_array(X, chunks=(20, -1, -1))
+    elif where == "coupled":
+        lazy = pytest.importorskip("dask.array").from_array(X, chunks=(20, -1, -1))
+        data = (lazy, lazy[:, :2, 0])
     else:
         data = partial(np.array_split, X, 2)
     with pytest.raises(InvalidInputError, match=r"lose digits as float32.*dtype='float64'"):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast import checks
 from tensorcontrast._arrays import as_array
 from tensorcontrast.decompose import robust
 from tensorcontrast.decompose.prepare import prepare
@@ -300,8 +301,19 @@ def _on_dask(parts: list[Any], dtype: np.dtype[Any] | None) -> Any:
             part = da.from_array(part, chunks=(chunks, *(-1 for _ in part.shape[1:])))
         part = part.rechunk({0: chunks, **dict.fromkeys(range(1, part.ndim), -1)})
         flat.append(part.reshape(part.shape[0], -1))
-    rows = da.concatenate(flat, axis=1)
-    return rows.astype(dtype or working_dtype(rows.dtype, "X"))
+    wanted = dtype or working_dtype(np.result_type(*(part.dtype for part in flat)), "X")
+    cast = [
+        part.map_blocks(_cast, wanted, f"X[{b}]", dtype=wanted, meta=np.empty((0, 0), wanted))
+        for b, part in enumerate(flat)
+    ]
+    return da.concatenate(cast, axis=1)
+
+
+def _cast(rows: Array, dtype: np.dtype[Any], name: str) -> Array:
+    """Rows of one block in another type; an error where float32 would lose digits."""
+    if checks.becomes_float32(rows.dtype, dtype):
+        checks.check_rounding(rows, name, "dtype='float64' or ")
+    return rows.astype(dtype, copy=False)
 
 
 class _Stored:
