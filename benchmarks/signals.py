@@ -12,7 +12,7 @@ import scipy.fft
 
 from benchmarks.common import Row, best_times, har_signals
 from tensorcontrast import augment
-from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 RATIO = 2.5
 

@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 
 from tensorcontrast import _stft
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
-from tensorcontrast.spectrogram import REPRESENTATIONS, SpectrogramTensor, automatic_frames
+from tensorcontrast.tensorize.spectrogram import REPRESENTATIONS, SpectrogramTensor, automatic_frames
 
 
 def signals(n=4, c=3, t=128, seed=0, dtype=np.float32):

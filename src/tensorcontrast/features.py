@@ -1,4 +1,4 @@
-"""From raw signals to features in one estimator: augment → spectrogram → decomposition."""
+"""From raw signals to features in one estimator: augment → coupled blocks → decomposition."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import (
-    _learned,
-    _steady,
-    _unit_length,
-    checks,
-    labels,
-    threads,
-)
+from tensorcontrast import _learned, checks, labels, threads
 from tensorcontrast import augment as augmentations
-from tensorcontrast._arrays import as_array
+from tensorcontrast._arrays import as_array, as_float
 from tensorcontrast._component_names import ComponentNamesMixin
 from tensorcontrast._progress import stage
 from tensorcontrast._signals import as_signals, check_shape, some_windows, warn_if_transposed
-from tensorcontrast.decompose import CPD, PLC, checkpoint
+from tensorcontrast.decompose import PLC, checkpoint
 from tensorcontrast.decompose._base import CPEstimator
 from tensorcontrast.decompose.blocks import Joined, Layout
 from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.spectrogram import SpectrogramTensor
-from tensorcontrast.spectrogram_source import SpectrogramSource
-from tensorcontrast.tensorize import blocks as signal_blocks
-from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS
+from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.source import SpectrogramSource
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 Array = NDArray[Any]
 
 #: Values of the tensors up to which a fit keeps them in memory (512 MiB in float32).
 IN_MEMORY_VALUES = 2**27
 
+#: Quantiles over time of the default spectrogram block.
+N_QUANTILES = 4
+
+#: Windows whose augmentations give the nuisance covariance, and values of all of them, at most.
+MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**26
+
 
 class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """A few dozen features of each window of a multichannel signal, learned without labels.
 
-    The signals and an augmented view of them become spectrogram tensors, which are decomposed
-    together. Every part has a default that needs ``fs`` at most.
+    The signals and an augmented view of them become coupled blocks of tensors, by default a
+    spectrogram and random-convolution features, which are decomposed together with shared features.
+    What the augmentation changes weighs less in the features (E23). Every part has a default that
+    needs ``fs`` at most, and none is chosen by looking at the data.
 
     Parameters
     ----------
@@ -58,32 +59,18 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         Sampling rate in Hz; taken from :class:`Recordings` where these are passed.
     channels : sequence of str, optional
         Names of the channels; likewise.
-    tensorize : SpectrogramTensor, optional
-        Any transformer from [n, channel, time] to tensors. Default: ``SpectrogramTensor(fs)``.
+    tensorize : transformer or list of transformers, optional
+        From [n, channel, time] to tensors; several make coupled blocks (E22), each scaled to the
+        same variance. Default: ``[SpectrogramTensor(n_quantiles=4), ConvolutionFeatures()]``; the
+        spectrogram alone with ``missing="mask"``, and for a ``decompose`` without coupled blocks.
     augment : callable, optional
-        ``augment(X, rng)`` on raw signals. Default: :func:`tensorcontrast.augment.gentle`.
+        ``augment(X, rng)`` on raw signals, which keeps the class of a window. It makes the second
+        view of the contrast, and the differences between two draws of each of its steps make the
+        nuisance covariance. Default: :func:`tensorcontrast.augment.standard`.
     decompose : CPD, ATD or PLC, optional
         Default: ``PLC()``.
     fresh_views : bool, default=False
-        Draw the augmented view anew each iteration, at the cost of a spectrogram of all signals.
-    shapes : bool or "auto", default="auto"
-        Couple the spectrograms with convolution features: how often short patterns of all sizes
-        occur in a window (shares of dilated convolutions above a bias, 256 principal values of
-        them), which tells what magnitudes of frequencies do not. They are a second coupled block
-        (E22), with 1.4 times the standard deviation of the spectrograms. "auto" does so where
-        frames are in levels and nothing is missing.
-    steady : bool or "auto", default="auto"
-        Read features against what changes where nothing that matters has: parts of up to 4096
-        windows are compared, the same windows a little faster or slower and, where channels rise
-        and fall together, with channels that have taken up some of each other. What tells these
-        apart weighs less, as far as the reconstruction error stays in the region that
-        ``PLC(epsilon=)`` says. "auto" does so for ``PLC()`` where frames are in levels and nothing
-        is missing.
-    unit_length : bool or "auto", default="auto"
-        Standardise the features by those of the fitted windows, and scale each window's to a root
-        mean square of one: which features stand out in a window, not how loud it is. This is how
-        the contrast compares windows; "auto" does it for ``PLC()`` of frames in time, where a
-        linear classifier gains by it, and leaves all other features as they are.
+        Draw the augmented view anew each iteration, at the cost of tensors of all signals.
     missing : {"error", "mask"}, default="error"
         With "mask", NaN in signals are samples that were not observed (dropped electrodes, gaps):
         frames that hold one are left out, in ``fit`` and in ``transform``.
@@ -98,17 +85,21 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    tensorize_, augment_, decompose_
-        The fitted parts.
+    tensorize_ : transformer or list of transformers
+        Fitted.
+    augment_, decompose_
+        The other fitted parts.
+    block_scales_ : tuple of float or None
+        Number that each coupled block is multiplied with; None for one transformer.
     factors_ : list of arrays
-        What was learned: weights of channels, of frequencies and of time, one column a feature.
-    shapes_ : dict or None
-        The fitted :class:`ConvolutionFeatures`, their weight and the width of their block.
+        Factors of the first block: by default weights of channels, of frequencies and of
+        quantiles over time, one column per component.
     channels_ : tuple of str
-    feature_mean_, feature_deviation_ : (rank,) arrays
-        Of the fitted windows' features, where ``unit_length`` asks for them.
     labels_ : (n,) int array
         Pseudo class of each fitted window.
+    decisions_ : list of dict
+        What the fit has decided from the data: name, statistic, threshold, outcome, and the
+        parameter that overrides it.
 
     Examples
     --------
@@ -129,13 +120,10 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "channels": ["array-like", None],
-        "tensorize": [HasMethods(["fit", "transform"]), None],
+        "tensorize": [HasMethods(["fit", "transform"]), list, tuple, None],
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
         "fresh_views": ["boolean"],
-        "shapes": ["boolean", StrOptions({"auto"})],
-        "steady": ["boolean", StrOptions({"auto"})],
-        "unit_length": ["boolean", StrOptions({"auto"})],
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -151,9 +139,6 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
         fresh_views: bool = False,
-        shapes: bool | str = "auto",
-        steady: bool | str = "auto",
-        unit_length: bool | str = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -165,9 +150,6 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         self.augment = augment
         self.decompose = decompose
         self.fresh_views = fresh_views
-        self.shapes = shapes
-        self.steady = steady
-        self.unit_length = unit_length
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -179,14 +161,19 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
-            Also return the parameters of the parts, such as ``decompose__rank``; of a part that
-            is None, those of its default.
+            Also return the parameters of the parts, such as ``decompose__rank``, and those of
+            coupled blocks by their place, such as ``tensorize__0__n_fft``; of a part that is None,
+            those of its default.
         """
-        params: dict[str, Any] = super().get_params(deep)
-        for part in _DEFAULT_PARTS if deep else ():
-            if params[part] is None:
-                nested = _DEFAULT_PARTS[part]().get_params()
-                params |= {f"{part}__{name}": value for name, value in nested.items()}
+        params: dict[str, Any] = super().get_params(deep=False)
+        if not deep:
+            return params
+        for part in _NESTED:
+            value = _default(part) if params[part] is None else params[part]
+            for prefix, one in _members(part, value):
+                if hasattr(one, "get_params"):
+                    nested = one.get_params()
+                    params |= {f"{prefix}__{name}": v for name, v in nested.items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
@@ -194,20 +181,42 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
         A part that is None becomes its default first, with these parameters.
         """
-        for part, default in _DEFAULT_PARTS.items():
-            nested = any(name.startswith(f"{part}__") for name in params)
-            if nested and params.get(part, getattr(self, part)) is None:
-                params[part] = default()
-        super().set_params(**params)
+        own = {name: value for name, value in params.items() if "__" not in name}
+        super().set_params(**own)
+        for part in _NESTED:
+            nested = {n: v for n, v in params.items() if n.startswith(f"{part}__")}
+            if not nested:
+                continue
+            if getattr(self, part) is None:
+                setattr(self, part, _default(part))
+            for prefix, one in _members(part, getattr(self, part)):
+                given = {
+                    name.removeprefix(f"{prefix}__"): nested.pop(name)
+                    for name in list(nested)
+                    if name.startswith(f"{prefix}__")
+                }
+                if given:
+                    one.set_params(**given)
+            if nested:
+                raise ValueError(
+                    f"Invalid parameter {next(iter(nested))!r} for estimator "
+                    f"{type(self).__name__}; get_params() lists the names"
+                )
+        unknown = [n for n in params if "__" in n and n.split("__")[0] not in _NESTED]
+        if unknown:
+            raise ValueError(
+                f"Invalid parameter {unknown[0]!r} for estimator {type(self).__name__}; "
+                "get_params() lists the names"
+            )
         return self
 
-    def fit(self, X: Any, y: Any = None, sequence: Any = None, *, resume: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, resume: Any = None) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
-        ``y`` and ``sequence`` go to the decomposition: see :meth:`PLC.fit`. The labels of
-        ``Recordings`` are never used unless they are passed as ``y``. ``resume`` goes on from a
-        checkpoint of the decomposition, where that has a ``checkpoint``; it needs a
-        ``random_state`` that gives the same view again.
+        ``y`` goes to the decomposition: see :meth:`PLC.fit`. The labels of ``Recordings`` are never
+        used unless they are passed as ``y``. ``resume`` goes on from a checkpoint of the
+        decomposition, where that has a ``checkpoint``; it needs a ``random_state`` that gives the
+        same view again.
 
         Ctrl-C leaves a usable estimator whose ``decompose_.interrupted_`` is true, once the
         decomposition has done an iteration; before, the estimator stays as it was. The message
@@ -217,7 +226,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         name = type(self).__name__
         try:
             with _learned.learning(self) as model:
-                interrupted = model._learn(X, y, sequence, resume)
+                interrupted = model._learn(X, y, resume)
         except KeyboardInterrupt as error:
             told = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
@@ -230,7 +239,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise KeyboardInterrupt(f"{name}: {interrupted}")
         return self
 
-    def _learn(self, X: Any, y: Any, sequence: Any, resume: Any) -> str:
+    def _learn(self, X: Any, y: Any, resume: Any) -> str:
         """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
         signals, fs, channels = self._signals(X)
         if channels is None and not _is_recordings(X):  # these have said so themselves
@@ -242,14 +251,10 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
                 "Recordings.read(path, window_s=10) or Recordings.from_signals"
             )
-        tensorize = SpectrogramTensor() if self.tensorize is None else clone(self.tensorize)
-        if tensorize.get_params().get("fs", 0) is None:
-            tensorize.set_params(fs=fs)
-        if self.n_jobs is not None and tensorize.get_params().get("n_jobs", 0) is None:
-            tensorize.set_params(n_jobs=self.n_jobs)
         decompose = PLC() if self.decompose is None else clone(self.decompose)
         if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
             decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
+        transformers = self._transformers(decompose, fs)
         labels.check_length(y, len(signals))
         if isinstance(decompose, CPEstimator):  # what is wrong with labels is told before any work
             y = decompose._read_labels(y, len(signals))
@@ -257,16 +262,13 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         if place is not None:
             checkpoint.check_place(place)  # before any work
         if self.missing == "mask":
-            for part in (tensorize, decompose):
+            for part in (*transformers, decompose):
                 if "missing" not in part.get_params():
                     raise InvalidInputError(
                         f"missing='mask': {type(part).__name__} cannot leave missing values out; "
                         "use SpectrogramTensor with CPD, ATD or PLC, or fill the gaps"
                     )
                 part.set_params(missing="mask")
-        augment = self.augment
-        if augment is None:
-            augment = augmentations.gentle(fs=fs, channels=channels, n_times=int(signals.shape[-1]))
         spread = is_dask(signals)
         if spread and not isinstance(decompose, CPEstimator):
             raise InvalidInputError(
@@ -277,11 +279,15 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         few = some_windows(signals)
         few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
         show = bool(self.verbose)
-        with stage("frames of the spectrograms", show=show):
-            tensorize.fit(few if part else signals)
-            if isinstance(tensorize, SpectrogramTensor):
-                tensorize._divide_by_spread(few)
-        maker, state = self._with_shapes(tensorize, decompose, signals)
+        for transformer in transformers:
+            with stage(_STAGES.get(type(transformer), "tensors"), show=show):
+                transformer.fit(few if part else signals)
+                if isinstance(transformer, SpectrogramTensor):
+                    transformer._divide_by_spread(few)
+        maker: Any = transformers[0] if len(transformers) == 1 else learn_blocks(transformers, few)
+        augment = self.augment
+        if augment is None:
+            augment = augmentations.standard(as_float(np.nan_to_num(few)))
         tensors = _tensors(signals, maker)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
@@ -295,23 +301,16 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             made = _tensors(signals, maker, augment, seed)
             return coupled(made.array(advance) if keep else made)
 
-        if sequence is not None and not isinstance(decompose, PLC):
-            raise InvalidInputError(
-                f"sequence= is for PLC; {type(decompose).__name__} does not know neighbours"
-            )
-        extra = {} if sequence is None else {"sequence": sequence}
-        if resume is not None:
-            extra["resume"] = resume
+        extra = {} if resume is None else {"resume": resume}
         with threads.jobs(self.n_jobs):
-            if _steady.asked(self.steady, tensorize, decompose, *signals.shape[::2]):
-                with stage("nuisance changes of windows", show=show):
-                    noise = _steady.differences(
-                        signals, maker, tensorize.n_fft_, _steady.changes(tensorize)
-                    )
-                    extra["noise"] = coupled(noise)
-            with stage("spectrograms", show=show and keep, total=len(signals)) as advance:
+            if _takes_nuisance(decompose):
+                with stage("nuisance covariance", show=show):
+                    differences = _nuisance_differences(few, maker, augment)
+                    if differences is not None:
+                        extra["nuisance"] = coupled(differences)
+            with stage("tensors", show=show and keep, total=len(signals)) as advance:
                 X = coupled(tensors.array(advance) if keep else tensors)
-            if not isinstance(decompose, CPD):  # no contrast: nothing to compare a view with
+            if getattr(decompose, "_needs_view", True):  # else nothing is compared with a view
                 drawn = show and keep and not self.fresh_views
                 with stage("augmented view", show=drawn, total=len(signals)) as advance:
                     extra["view"] = view if self.fresh_views else view(rng, advance)
@@ -323,40 +322,39 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 if not getattr(decompose, "interrupted_", False):
                     raise
                 interrupted = str(error) or "interrupted; it can be used"
-        self.tensorize_, self.augment_, self.decompose_ = tensorize, augment, decompose
-        self.shapes_, self._maker = state, maker
+        self.tensorize_ = list(transformers) if len(transformers) > 1 else transformers[0]
+        self.augment_, self.decompose_, self._maker = augment, decompose, maker
+        self.block_scales_ = maker.scales if isinstance(maker, SignalBlocks) else None
         self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
         self.channels_ = channels
         self.fs_ = fs
-        self.feature_mean_ = self.feature_deviation_ = None
-        if self._wants_unit_length(decompose, tensorize):
-            W = decompose.features_ if isinstance(decompose, CPEstimator) else None
-            W = checks.plain_output(decompose, X) if W is None else W
-            self.feature_mean_, self.feature_deviation_ = _unit_length.moments(W)
         return interrupted
 
-    def _with_shapes(self, tensorize: Any, decompose: Any, signals: Any) -> tuple[Any, Any]:
-        """Return what makes tensors of signals, with shapes where asked for, and their state."""
-        if not signal_blocks.asked(self.shapes, tensorize, decompose, len(signals)):
-            return tensorize, None
-        some = np.asarray(signals[:: -(-len(signals) // MAX_LEARNING_WINDOWS)])
-        with stage("convolution features", show=bool(self.verbose)):
-            maker = signal_blocks.learn(some, tensorize)
-        return maker, maker.state()
-
-    def _wants_unit_length(self, decompose: Any, tensorize: Any) -> bool:
-        if self.unit_length == "auto":
-            in_time = getattr(tensorize, "n_levels_", None) is None
-            return in_time and isinstance(decompose, PLC) and decompose.solver == "tied"
-        return bool(self.unit_length)
-
-    def _scaled(self, W: Any) -> Any:
-        # Models that were saved before there was unit_length have no mean.
-        mean: Array | None = getattr(self, "feature_mean_", None)
-        deviation: Array | None = getattr(self, "feature_deviation_", None)
-        if mean is None or deviation is None:
-            return W
-        return _unit_length.scaled(W, mean, deviation)
+    def _transformers(self, decompose: Any, fs: float | None) -> list[Any]:
+        """Return unfitted transformers of the blocks, with rate and threads where they take any."""
+        able = getattr(type(decompose), "takes_blocks", False)
+        given = self.tensorize
+        if given is None:
+            given = _default("tensorize")
+            if not able or self.missing == "mask":
+                given = given[:1]
+        blocks = [clone(t) for t in (given if isinstance(given, list | tuple) else [given])]
+        if not blocks or not all(hasattr(t, "transform") for t in blocks):
+            raise InvalidInputError(
+                f"tensorize={given!r}: pass a transformer, or a list of at least one"
+            )
+        if len(blocks) > 1 and not able:
+            raise InvalidInputError(
+                f"{type(decompose).__name__} takes no coupled blocks; pass one transformer as "
+                "tensorize, or use CPD, ATD or PLC"
+            )
+        for transformer in blocks:
+            params = transformer.get_params()
+            if params.get("fs", 0) is None:
+                transformer.set_params(fs=fs)
+            if self.n_jobs is not None and params.get("n_jobs", 0) is None:
+                transformer.set_params(n_jobs=self.n_jobs)
+        return blocks
 
     def transform(self, X: Any) -> Array:
         """Features (n, rank) of signals with the channels and length that were fitted.
@@ -380,13 +378,13 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         if is_dask(signals):
             rows = _tensors(signals, self._maker)
             made = self.decompose_.transform(_coupled(rows, self._maker, self.decompose_))
-            return cast(Array, self._scaled(made))
+            return cast(Array, made)
         tensorize, decompose = self._maker, self.decompose_
-        masked = self.missing == "mask" and self.tensorize_.get_params().get("missing") == "error"
-        if masked and self.shapes_ is not None:
+        masked = self.missing == "mask" and tensorize.missing == "error"
+        if masked and self.block_scales_ is not None:
             raise InvalidInputError(
-                "missing='mask': this model was fitted with shapes, which signals with gaps do not "
-                "have; fit with shapes=False or missing='mask', or fill the gaps"
+                "missing='mask': this model was fitted on coupled blocks, which signals with gaps "
+                "do not have; fit with missing='mask', or fill the gaps"
             )
         if masked:
             # A model that was fitted on whole signals takes others where it is told to.
@@ -394,17 +392,82 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             decompose = copy(decompose).set_params(missing="mask")
         with threads.jobs(self.n_jobs):
             parts = [
-                self._scaled(checks.plain_output(decompose, _coupled(block, tensorize, decompose)))
+                checks.plain_output(decompose, _coupled(block, tensorize, decompose))
                 for block in SpectrogramSource(signals, tensorize).blocks()
             ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def tensors(self, X: Any) -> Array | list[Array]:
-        """Tensors of signals as they are decomposed; with convolution features a list of blocks."""
+        """Tensors of signals as they are decomposed; a list for coupled blocks."""
         check_is_fitted(self, "decompose_")
         made = np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
         dims = getattr(self._maker, "block_dims", None)
         return made if dims is None else Layout(dims, (1.0,) * len(dims)).split(made)
+
+    @property
+    def spectrogram_(self) -> SpectrogramTensor | None:
+        """The fitted spectrogram transformer among the blocks; None where there is none."""
+        return next((t for t in self._blocks() if isinstance(t, SpectrogramTensor)), None)
+
+    @property
+    def convolution_(self) -> ConvolutionFeatures | None:
+        """The fitted convolution features among the blocks; None where there are none."""
+        return next((t for t in self._blocks() if isinstance(t, ConvolutionFeatures)), None)
+
+    def _blocks(self) -> list[Any]:
+        check_is_fitted(self, "decompose_")
+        return self.tensorize_ if isinstance(self.tensorize_, list) else [self.tensorize_]
+
+    @property
+    def decisions_(self) -> list[dict[str, Any]]:
+        """What the fit has decided from the data, and the parameter that overrides it."""
+        check_is_fitted(self, "decompose_")
+        model, out = self.decompose_, []
+        spectrogram = self.spectrogram_
+        if spectrogram is not None and None in (spectrogram.n_fft, spectrogram.hop):
+            out.append(
+                {
+                    "name": "frames of the spectrogram",
+                    "statistic": f"{self.n_times_in_} samples per window at {self.fs_ or 1:g} Hz",
+                    "threshold": "1.28 s per frame, at most half of the window",
+                    "outcome": f"n_fft={spectrogram.n_fft_}, hop={spectrogram.hop_}",
+                    "parameter": "SpectrogramTensor(n_fft=, hop=)",
+                }
+            )
+        if not isinstance(model, CPEstimator):
+            return out
+        if model.rank_ < model.rank:
+            out.append(
+                {
+                    "name": "rank",
+                    "statistic": f"{model.n_samples_seen_} windows",
+                    "threshold": "no more components than the windows can tell apart",
+                    "outcome": f"{model.rank_} of {model.rank}",
+                    "parameter": f"{type(model).__name__}(rank=)",
+                }
+            )
+        if isinstance(model, PLC) and model.solver == "gls":
+            if model.n_clusters is None:
+                out.append(
+                    {
+                        "name": "clusters of the pseudo graph",
+                        "statistic": f"{model.n_samples_seen_} windows",
+                        "threshold": "4 windows per cluster, at most 100 clusters",
+                        "outcome": str(model.n_clusters_),
+                        "parameter": "PLC(n_clusters=)",
+                    }
+                )
+            strength = model.nuisance_strength_
+            out.append(
+                {
+                    "name": "strength of the nuisance metric",
+                    "statistic": "reconstruction error over that of the CPD it starts from",
+                    "threshold": f"{1 + model.epsilon:g}",
+                    "outcome": "none" if strength is None else f"s={strength:.3g}",
+                    "parameter": "PLC(epsilon=)",
+                }
+            )
+        return out
 
     def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:
         """Array, sampling rate and channel names, from the parameters or from Recordings."""
@@ -434,7 +497,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     @property
     def factors_(self) -> list[Array]:
-        """Factors of the spectrogram: channels, frequencies, times."""
+        """Factors of the first block: by default channels, frequencies, quantiles over time."""
         check_is_fitted(self, "decompose_")
         coupled = getattr(self.decompose_, "block_dims_", None) is not None
         factors: list[Any] = self.decompose_.factors_
@@ -455,30 +518,26 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         model_io.save_model(self, path)
 
     def _check_learned(self) -> None:
-        shape = tuple(self.tensorize_.output_shape_)
-        self.shapes_ = getattr(self, "shapes_", None)  # older files have none
-        self._maker, wanted = self.tensorize_, None
-        dims = shape
-        if self.shapes_ is not None:
-            sizes = self.n_channels_in_, self.n_times_in_
-            self._maker = signal_blocks.restored(self.shapes_, self.tensorize_, *sizes)
+        blocks, wanted = self._blocks(), None
+        self._maker, dims = blocks[0], tuple(blocks[0].output_shape_)
+        if len(blocks) > 1:
+            self._maker = SignalBlocks(tuple(blocks), check_scales(self.block_scales_, len(blocks)))
             wanted = self._maker.block_dims
             dims = (sum(int(np.prod(block)) for block in wanted),)
+        for transformer in blocks:
+            sizes = transformer.n_channels_in_, transformer.n_times_in_
+            if sizes != (self.n_channels_in_, self.n_times_in_):
+                raise InvalidInputError(
+                    f"{type(transformer).__name__} of windows of {sizes[0]} channels and "
+                    f"{sizes[1]} samples does not fit windows of {self.n_channels_in_} and "
+                    f"{self.n_times_in_}; fit again"
+                )
         found = getattr(self.decompose_, "block_dims_", wanted)
         if tuple(self.decompose_.dims_) != dims or found != wanted:
             raise InvalidInputError(
-                f"spectrograms of shape {shape}, in blocks {wanted}, do not fit a decomposition of "
+                f"tensors of shape {dims}, in blocks {wanted}, do not fit a decomposition of "
                 f"{tuple(self.decompose_.dims_)} in blocks {found}"
             )
-        for name in ("feature_mean_", "feature_deviation_"):
-            learned = getattr(self, name, None)
-            if learned is not None and (
-                np.shape(learned) != (self._n_features_out,) or not np.isfinite(learned).all()
-            ):
-                raise InvalidInputError(
-                    f"{name} of shape {np.shape(learned)} does not fit {self._n_features_out} "
-                    "features"
-                )
 
     @property
     def _n_features_out(self) -> int:
@@ -501,8 +560,50 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-#: What a part that is None stands for.
-_DEFAULT_PARTS: dict[str, Callable[[], Any]] = {"tensorize": SpectrogramTensor, "decompose": PLC}
+#: Parts whose parameters can be reached by name.
+_NESTED = ("tensorize", "decompose")
+
+#: What a verbose fit says while a transformer is fitted.
+_STAGES = {SpectrogramTensor: "spectrogram", ConvolutionFeatures: "convolution features"}
+
+
+def _default(part: str) -> Any:
+    """Return what a part that is None stands for."""
+    if part == "decompose":
+        return PLC()
+    return [SpectrogramTensor(n_quantiles=N_QUANTILES), ConvolutionFeatures()]
+
+
+def _members(part: str, value: Any) -> list[tuple[str, Any]]:
+    """Return a part, or its coupled blocks by their place, with the prefix of their parameters."""
+    if isinstance(value, list | tuple):
+        return [(f"{part}__{place}", one) for place, one in enumerate(value)]
+    return [(part, value)]
+
+
+def _takes_nuisance(decompose: Any) -> bool:
+    """Whether the decomposition has a nuisance metric (E23), which needs windows without gaps."""
+    able = isinstance(decompose, PLC) and decompose.solver == "gls"
+    return able and decompose.missing == "error"
+
+
+def _nuisance_differences(few: Array, maker: Any, augment: Any) -> Array | None:
+    """Differences between tensors of two draws of each step of an augmentation. Equation E23.
+
+    None where no step changes anything.
+    """
+    steps = augment.steps if isinstance(augment, augmentations.Compose) else (augment,)
+    if not steps:
+        return None
+    one = maker.transform(as_float(few[:1]))
+    most = min(MAX_NUISANCE_WINDOWS, max(2, MAX_NUISANCE_VALUES // (len(steps) * one.size)))
+    some = as_float(few[:: -(-len(few) // most)])
+    rng = np.random.default_rng(0)
+    out = np.empty((len(steps), len(some), *one.shape[1:]), one.dtype)
+    for step, rows in zip(steps, out, strict=True):
+        rows[...] = maker.transform(step(some, rng))
+        rows -= maker.transform(step(some, rng))
+    return out.reshape(-1, *one.shape[1:]) if out.any() else None
 
 
 @contextmanager
@@ -521,16 +622,11 @@ def _bars_of(decompose: Any, show: bool) -> Iterator[None]:
 
 
 def _coupled(rows: Any, maker: Any, decompose: Any) -> Any:
-    """Rows of coupled blocks as the decomposition takes them; anything else as it is.
-
-    Peers that know no blocks get one tensor, with further channels for the second block.
-    """
+    """Rows of coupled blocks as the decomposition takes them; anything else as it is."""
     dims = getattr(maker, "block_dims", None)
-    if dims is None:
+    if dims is None or not isinstance(decompose, CPEstimator):
         return rows
-    if isinstance(decompose, CPEstimator):
-        return Joined(rows, dims)
-    return rows.reshape(len(rows), -1, *dims[0][1:])
+    return Joined(rows, dims)
 
 
 def _is_recordings(X: Any) -> bool:

@@ -20,7 +20,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.model_io import save_model
-from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize import convolution
 from tensorcontrast.tensorize.convolution import MIN_POSITIONS, dilation_steps, kernels
 

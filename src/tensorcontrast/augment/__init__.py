@@ -5,7 +5,7 @@ Each augmentation is called as ``aug(X, rng)`` and returns a new array of the sa
 
 from tensorcontrast.augment._base import Augmentation, from_config
 from tensorcontrast.augment.combine import Compose, OneOf
-from tensorcontrast.augment.presets import gentle, paper
+from tensorcontrast.augment.presets import gentle, paper, standard
 from tensorcontrast.augment.rotate import Rotate3D, find_triples
 from tensorcontrast.augment.signal import (
     BandPass,
@@ -35,4 +35,5 @@ __all__ = [
     "from_config",
     "gentle",
     "paper",
+    "standard",
 ]

@@ -1,13 +1,22 @@
-"""Ready-made augmentations: those of the paper, and gentle ones for any signal."""
+"""Ready-made augmentations: the default, gentler ones, and those of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tensorcontrast.augment._base import is_integer, is_number, require
 from tensorcontrast.augment.combine import Compose
 from tensorcontrast.augment.rotate import Rotate3D
-from tensorcontrast.augment.signal import BandPass, Jitter, Scale, TimeShift
+from tensorcontrast.augment.signal import (
+    BandPass,
+    ChannelMix,
+    Crop,
+    Jitter,
+    Scale,
+    TimeShift,
+    TimeStretch,
+)
 
 HAR_CHANNELS = tuple(
     f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"
@@ -106,3 +115,37 @@ def gentle(
         require(is_integer(n_times, 1), f"n_times is {n_times!r}; give the samples of a window")
         shift = TimeShift(round(n_times / 16))
     return Compose((Jitter(0.05), Scale(0.1), shift))
+
+
+def standard(signals: Any) -> Compose:
+    """Return the default augmentation for windows [n, channel, time].
+
+    A random half of the window, repeated to its length; a tempo that is up to 10 % faster or
+    slower; a mixture of channels (30 %) where there are several; noise of 5 % of a channel's
+    standard deviation; amplitude ±10 %. Steps that windows are too short for are left out.
+
+    Parameters
+    ----------
+    signals : array-like of shape (n_windows, n_channels, n_times)
+        Some of the windows: the standard deviations of their channels scale the mixture.
+
+    Returns
+    -------
+    Compose
+        The steps in sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast import augment
+    >>> X = np.random.default_rng(0).normal(size=(20, 3, 64))
+    >>> [type(step).__name__ for step in augment.standard(X).steps]
+    ['Crop', 'TimeStretch', 'ChannelMix', 'Jitter', 'Scale']
+    """
+    n_channels, n_times = signals.shape[1:]
+    steps: list[Any] = []
+    if n_times >= 4:
+        steps += [Crop(2), TimeStretch(0.1)]
+    if n_channels > 1:
+        steps.append(ChannelMix.from_signals(signals, 0.3))
+    return Compose((*steps, Jitter(0.05), Scale(0.1)))

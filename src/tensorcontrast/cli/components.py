@@ -123,7 +123,7 @@ def _tell(
 
 def _data(c: Component, weight: float) -> dict[str, Any]:
     """All that is known of a component, as plain data."""
-    from tensorcontrast.report.components import course_label
+    from tensorcontrast.report.components import time_axis_label
 
     data: dict[str, Any] = {
         "component": c.index,
@@ -136,10 +136,8 @@ def _data(c: Component, weight: float) -> dict[str, Any]:
         "times": c.times,
         "time_profile": c.time_profile,
         "time_unit": c.time_unit,
-        "time_axis": course_label(c.by_strength, c.time_unit),
+        "time_axis": time_axis_label(c.by_strength, c.time_unit),
     }
-    if c.polarity_profile is not None:
-        data["polarity_profile"] = c.polarity_profile
     if c.mean_weight is not None:
         data["mean_weight"] = c.mean_weight
     if c.class_means is not None and c.speaks_for is not None:

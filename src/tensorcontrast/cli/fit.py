@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MODEL = "Model"
 METHODS = ("plc", "cpd", "atd", "plc-paper")
-AUGMENTS = ("gentle", "har", "sleep-edf", "ptb-xl")
-WHEN: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False}
+AUGMENTS = ("standard", "gentle", "har", "sleep-edf", "ptb-xl")
 
 
 def _choice(*names: str) -> Any:
@@ -87,7 +86,7 @@ def fit(
         _option(
             "--augment",
             metavar="NAME",
-            help="Views: gentle (default), or the paper's for har, sleep-edf, ptb-xl.",
+            help="Views: standard (default), gentle, or the paper's for har, sleep-edf, ptb-xl.",
             autocompletion=_choice(*AUGMENTS),
         ),
     ] = None,
@@ -109,43 +108,23 @@ def fit(
         bool | None,
         _option(
             "--mean-row/--no-mean-row",
-            help="Keep the signed mean of each frame (gravity); default: where levels differ.",
+            help="Keep the signed mean of each frame, such as gravity (default: no).",
         ),
     ] = None,
-    polarity: Annotated[
+    quantiles: Annotated[
         str | None,
         _option(
-            "--polarity",
-            metavar="WHEN",
-            help="Keep the sign between channels (leads): auto (default), yes or no.",
-            autocompletion=_choice(*WHEN),
-        ),
-    ] = None,
-    levels: Annotated[
-        str | None,
-        _option(
-            "--n-levels",
+            "--n-quantiles",
             metavar="N",
-            help="Order moments by strength, in N levels; auto (default), or time to leave them.",
-            autocompletion=_choice("auto", "time"),
+            help="Quantiles over time of each frequency (default: 4); time keeps the frames.",
+            autocompletion=_choice("4", "time"),
         ),
     ] = None,
-    shapes: Annotated[
-        str | None,
+    convolution: Annotated[
+        bool | None,
         _option(
-            "--shapes",
-            metavar="WHEN",
-            help="Couple spectrograms with convolution features: auto (default), yes or no.",
-            autocompletion=_choice(*WHEN),
-        ),
-    ] = None,
-    steady: Annotated[
-        str | None,
-        _option(
-            "--steady",
-            metavar="WHEN",
-            help="Read features against what changes within windows: auto (default), yes or no.",
-            autocompletion=_choice(*WHEN),
+            "--convolution/--no-convolution",
+            help="Couple the spectrograms with random-convolution features (default: yes).",
         ),
     ] = None,
     missing: Annotated[
@@ -176,17 +155,15 @@ def fit(
     Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
     fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
-    for option, given in (("--polarity", polarity), ("--shapes", shapes), ("--steady", steady)):
-        if given is not None and given not in WHEN:
-            raise UsageFailure(f"{option} {given!r}: use {', '.join(WHEN)}")
+    if quantiles is not None and quantiles != "time" and not quantiles.isdecimal():
+        raise UsageFailure(f"--n-quantiles {quantiles!r}: use a number, or time")
     settings = _settings(
         config,
         method=method,
         rank=rank,
         seed=seed,
         augment=augment,
-        shapes=None if shapes is None else WHEN[shapes],
-        steady=None if steady is None else WHEN[steady],
+        convolution=convolution,
         missing=missing,
         robust=robust,
         params=_params(param),
@@ -195,8 +172,7 @@ def fit(
             "hop": hop,
             "representation": representation,
             "mean_row": mean_row,
-            "polarity": None if polarity is None else WHEN[polarity],
-            "n_levels": int(levels) if levels is not None and levels.isdecimal() else levels,
+            "n_quantiles": quantiles if quantiles in (None, "time") else int(quantiles),
         },
     )
     data = data or settings.data.path
@@ -337,7 +313,8 @@ def _tell(
     rec: Recordings,
     kept: Checkpoint,
 ) -> None:
-    core = model.decompose_
+    core, spectrogram, convolution = model.decompose_, model.spectrogram_, model.convolution_
+    assert spectrogram is not None
     length = f"{rec.n_times} points"
     if rec.fs is not None:
         length = f"{rec.n_times / rec.fs:.4g} s at {rec.fs:g} Hz"
@@ -352,21 +329,21 @@ def _tell(
         "n_channels": rec.n_channels,
         "n_times": rec.n_times,
         "fs": rec.fs,
-        "tensor_shape": model.tensorize_.output_shape_,
-        "shapes": 0 if model.shapes_ is None else len(model.shapes_["convolution"].components_),
-        "steady": getattr(core, "noise_gains_", None) is not None,
+        "tensor_shape": spectrogram.output_shape_,
+        "convolution_features": 0 if convolution is None else len(convolution.components_),
+        "nuisance_metric": getattr(core, "nuisance_gains_", None) is not None,
+        "decisions": model.decisions_,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
         "checkpoint": None if kept.path is None else str(kept.path),
         "resumed_after": kept.done,
         "seconds": round(session.seconds, 3),
     }
-    shape = " × ".join(str(n) for n in model.tensorize_.output_shape_)
-    last = "time" if getattr(model.tensorize_, "n_levels_", None) is None else "level"
+    shape = " × ".join(str(n) for n in spectrogram.output_shape_)
+    last = "time" if spectrogram.n_quantiles_ is None else "quantile"
     coupled = ""
-    if model.shapes_ is not None:
-        count = len(model.shapes_["convolution"].components_)
-        coupled = f", coupled with {count} convolution features"
+    if convolution is not None:
+        coupled = f", coupled with {len(convolution.components_)} convolution features"
     shown = facts(
         {
             "model": safe(target),
@@ -374,7 +351,8 @@ def _tell(
             "tensors": f"{shape} (channel × frequency × {last}){coupled}",
             "features": f"{core.rank_} by {settings.method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}"
-            + (", read against noise" if data["steady"] else ""),
+            + (", nuisance metric" if data["nuisance_metric"] else ""),
+            **{f"chosen: {d['name']}": d["outcome"] for d in model.decisions_},
             "time": f"{session.seconds:.1f} s",
         }
     )

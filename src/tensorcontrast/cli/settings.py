@@ -51,9 +51,8 @@ class TensorSettings(_Section):
     hop: Annotated[int, Field(ge=1, le=2**24)] | None = None
     window: str = "hann"
     representation: Representation = "sqrt-magnitude"
-    mean_row: bool | Literal["auto"] = "auto"
-    polarity: bool | Literal["auto"] = "auto"
-    n_levels: Annotated[int, Field(ge=1, le=2**16)] | Literal["auto", "time"] = "auto"
+    mean_row: bool = False
+    n_quantiles: Annotated[int, Field(ge=1, le=2**16)] | Literal["time"] | None = None
     norm: Literal["backward", "ortho"] = "backward"
     floor: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-3
     dtype: Literal["float32", "float64"] = "float32"
@@ -65,11 +64,11 @@ class FitSettings(_Section):
     method: Literal["plc", "cpd", "atd", "plc-paper"] = "plc"
     rank: Annotated[int, Field(ge=1, le=2**16)] = 32
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    augment: Literal["gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = "gentle"
+    augment: Literal["standard", "gentle", "har", "sleep-edf", "ptb-xl"] | dict[str, Any] = (
+        "standard"
+    )
     fresh_views: bool = False
-    shapes: bool | Literal["auto"] = "auto"
-    steady: bool | Literal["auto"] = "auto"
-    unit_length: bool | Literal["auto"] = "auto"
+    convolution: bool | None = None
     missing: Literal["error", "mask"] | None = None
     robust: Literal["huber"] | None = None
     checkpoint: str | None = None
@@ -106,15 +105,30 @@ def number(text: str) -> Any:
 def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
     """Make the estimator of the settings; wrong parameters are told before any work."""
     from tensorcontrast import augment, checks
-    from tensorcontrast.features import ContrastiveFeatures
-    from tensorcontrast.spectrogram import SpectrogramTensor
+    from tensorcontrast.features import N_QUANTILES, ContrastiveFeatures
+    from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
-    tensorize = SpectrogramTensor(fs=rec.fs, **settings.tensor.model_dump())
+    tensor = settings.tensor.model_dump()
+    if tensor["n_quantiles"] == "time":
+        tensor["n_quantiles"] = None
+    elif tensor["n_quantiles"] is None and settings.tensor.representation != "complex":
+        tensor["n_quantiles"] = N_QUANTILES
+    spectrogram = SpectrogramTensor(fs=rec.fs, **tensor)
+    tensorize: Any = spectrogram
+    masked = settings.missing == "mask"
+    if masked and settings.convolution:
+        raise UsageFailure(
+            "--convolution needs signals without gaps; leave it out with --missing mask"
+        )
+    if settings.convolution is not False and not masked:
+        tensorize = [spectrogram, ConvolutionFeatures()]
     view: Any = None
     try:
         if isinstance(settings.augment, dict):
             view = augment.from_config(settings.augment)
-        elif settings.augment != "gentle":
+        elif settings.augment == "gentle":
+            view = augment.gentle()
+        elif settings.augment != "standard":
             channels = rec.channels if settings.augment == "har" else None
             view = augment.paper(settings.augment, fs=rec.fs, channels=channels)
     except InvalidInputError as error:
@@ -124,15 +138,12 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         augment=view,
         decompose=_decomposition(settings),
         fresh_views=settings.fresh_views,
-        shapes=settings.shapes,
-        steady=settings.steady,
-        unit_length=settings.unit_length,
         missing=settings.missing or "error",
         random_state=settings.seed,
     )
     try:
         checks.check_parameters(model.decompose)
-        tensorize._check_params()
+        spectrogram._check_params()
     except InvalidInputError as error:
         raise UsageFailure(message_of(error)) from error
     return model

@@ -22,9 +22,9 @@ from tensorcontrast.decompose import (
     blocks,
     checkpoint,
     degeneracy,
+    gls,
     inputs,
     kernels,
-    noise,
     robust,
     source,
     start,
@@ -83,7 +83,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     #: Iterations without contrast before the contrast begins.
     warm_up: int = 0
     #: Whether the method is about two views.
-    _needs_view: ClassVar[bool] = False
+    _needs_view: bool = False
     compress: Any
     augment: Callable[[Array, np.random.Generator], Any] | None = None
     fresh_views: bool = False
@@ -92,9 +92,11 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     block_dims_: tuple[tuple[int, ...], ...] | None = None
     block_scales_: tuple[float, ...] | None = None
     _bases: list[Array] | None
-    #: Directions of noise that features are read against, and how much of each is left out.
-    noise_directions_: Array | None = None
-    noise_gains_: Array | None = None
+    #: Directions of the nuisance metric and their gains (E23); None for the identity.
+    nuisance_directions_: Array | None = None
+    nuisance_gains_: Array | None = None
+    #: Nuisance differences of the fit that runs on this copy.
+    _nuisance: Any = None
     factors_: list[Any]
     feature_gram_: Array
     centers_: Array | None
@@ -164,11 +166,16 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         ``checkpoint`` the last whole iteration is written first. The message of the
         KeyboardInterrupt says what was kept.
         """
+        return self._fit(X, y, view, resume)
+
+    def _fit(self, X: Any, y: Any, view: Any, resume: Resume, nuisance: Any = None) -> Self:
+        """Fit a copy, and take over what it has learned."""
         checks.check_parameters(self)
         name = type(self).__name__
         recorder = checkpoint.Recorder.of(self, resume)
         try:
             with _learned.learning(self) as model, recorder.recording():
+                model._nuisance = nuisance
                 fit, clipped = model._learn(X, y, view, recorder)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -207,13 +214,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             if fit.interrupted:
                 recorder.write()
             drawn = views() if callable(views) else views
-            settled = None
-            try:
-                settled = self._settle(fit, drawn)
-            except KeyboardInterrupt:  # the factors stand: features are those of E12
-                fit.interrupted = True
             self._finish(fit, drawn)
-            noise.keep(self, settled, drawn)
+            gls.apply_metric(self, fit.selected, drawn)
         self._stream: als.Statistics | None = None
         self.n_samples_seen_, self.n_batches_seen_ = n, 1
         return fit, clipped
@@ -262,7 +264,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn from one more batch; return a warning about the rank."""
         begun = hasattr(self, "factors_")
         clipped = ""
-        noise.check_whole(noise.reading_of(self), masked=self.missing == "mask")
+        gls.check_whole(gls.metric_of(self), masked=self.missing == "mask")
         data = inputs.batch(self, X, reset=not begun)
         X = data.X
         known = self._labels_used(y, len(X), streaming=True)
@@ -299,7 +301,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
             fit.streaming = begun
             form = self._finish(fit, views)
-            noise.follow(self, views)
+            if gls.metric_of(self) is not None or self._overlap_power != 1.0:
+                gls.encode_views(self, views)
         self._stream = sums.regauged(form.gain, form.order)
         self.feature_gram_ = self._stream.WtW
         self.n_samples_seen_ += len(X)
@@ -329,9 +332,17 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             setattr(self, name, value)
         return form
 
-    def _settle(self, fit: Fit, views: als.Views) -> noise.Settled | None:
-        """Choose how features are read once the factors stand; None for E12."""
-        return None
+    @property
+    def _overlap_power(self) -> float:
+        """Exponent that divides the overlap between components; 1 for the coordinates of E12."""
+        return 1.0
+
+    def _coordinates(self, W: Any) -> Any:
+        """Oblique coordinates (n, r) of E12 for features of ``transform``."""
+        mixing = gls.mixing_of(self)
+        if mixing is None:
+            return W
+        return W @ np.linalg.inv(mixing).astype(self.center_.dtype)
 
     def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
         """Features of samples as they are, from those of samples held down by weights."""
@@ -422,7 +433,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return n_classes if n_classes else max(1, min(8, n_samples // 2))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equations E12, E22.
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equations E12, E22, E23.
 
         X is of the kind that was fitted: one tensor per window, or a list of coupled blocks.
 
@@ -444,7 +455,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             self._factors,
             self.ridge_,
             masked=self.missing == "mask",
-            reading=noise.reading_of(self),
+            metric=gls.metric_of(self),
+            power=self._overlap_power,
+            mixing=gls.mixing_of(self) if self.missing == "mask" else None,
         )
 
     def _features(self, X: Array) -> Array:
@@ -465,14 +478,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _reconstructed(self, W: Array) -> Array:
         """Return tensors, or rows of coupled blocks, as :attr:`center_` has them."""
-        flat = kernels.cp_to_flat(W, self._factors)
+        flat = kernels.cp_to_flat(self._coordinates(W), self._factors)
         flat *= self.scale_
         flat += self.center_.reshape(-1)
         return flat.reshape(len(W), *self.dims_)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the variance of X about the model's mean that the features explain."""
-        W = np.asarray(checks.plain_output(self, X))
+        W = self._coordinates(np.asarray(checks.plain_output(self, X)))
         data = inputs.samples(self, X, reset=False)
         return apply.explained(data, self._ready(0), self._factors, W)
 
@@ -499,7 +512,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
                 f"{tuple(self.dims_)}"
             )
-        noise.check_learned(self)
+        gls.check_learned(self)
 
     # ---------------------------------------------------------------- scikit-learn
 

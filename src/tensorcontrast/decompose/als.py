@@ -34,9 +34,6 @@ class Memory:
     rows: NDArray[np.intp] | None = None
     #: Norms of the columns of W where W itself is elsewhere.
     sizes: Array | None = None
-    #: Labels (levels, n) and centres, one level after the other, of coarser clusterings.
-    coarse_labels: NDArray[np.intp] | None = None
-    coarse_centers: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import threads
-from tensorcontrast.decompose import kernels, missing, noise, source
+from tensorcontrast.decompose import gls, kernels, missing, source
 from tensorcontrast.decompose.prepare import Preparation
 
 Array = NDArray[Any]
@@ -23,14 +23,14 @@ def features(
     ridge: Array,
     *,
     masked: bool,
-    reading: noise.Reading | None = None,
+    metric: gls.GLSMetric | None = None,
+    power: float = 1.0,
+    mixing: Array | None = None,
 ) -> Array:
-    """Features (n, r) of samples; ``masked`` solves over what was observed. Equation E12.
-
-    With a ``reading`` they are those in its metric.
-    """
-    noise.check_whole(reading, masked=masked)
-    projector = noise.projector(factors, ridge, reading)
+    """Features (n, r) of samples; ``masked`` solves over what was observed. Equations E12, E23."""
+    gls.check_whole(metric, masked=masked)
+    # With gaps each window has equations of its own, whose solutions are mixed afterwards.
+    projector = gls.projector(factors, ridge, metric, 1.0 if masked else power)
     parts = []
     if source.is_spread(data):
         return data.transformed(ready, projector)
@@ -38,7 +38,8 @@ def features(
         for block in ready.centred(data):
             flat = block.reshape(len(block), -1)
             if masked:
-                parts.append(missing.encode(flat, projector, factors, ridge))
+                coordinates = missing.encode(flat, projector, factors, ridge)
+                parts.append(coordinates if mixing is None else coordinates @ mixing)
             else:
                 parts.append(flat @ projector)
     return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -131,7 +131,7 @@ class ATD(CPEstimator):
     (60, 3)
     """
 
-    _needs_view: ClassVar[bool] = True
+    _needs_view: bool = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left")],

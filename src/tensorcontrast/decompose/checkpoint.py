@@ -149,13 +149,13 @@ class Keep:
         for name, array in memory.items():
             if array is None:
                 continue
-            rows = array.shape[-1] if name in ("labels", "coarse_labels") else len(array)
-            if name in ("W", "V", "labels", "coarse_labels"):
+            rows = len(array)
+            if name in ("W", "V", "labels"):
                 right = rows == n if self._whole else rows <= n
             else:
                 right = name != "rows" and (name == "sizes" or rows <= n)
-            if name in ("labels", "coarse_labels"):
-                right &= array.dtype.kind == "i" and array.ndim == 1 + (name == "coarse_labels")
+            if name == "labels":
+                right &= array.dtype.kind == "i" and array.ndim == 1
                 right = right and bool(((array >= -1) & (array < n)).all())
             else:
                 right &= array.dtype.kind == "f" and array.shape[-1] == rank

@@ -14,7 +14,7 @@ from tensorcontrast.decompose.clusters import cluster, find_cells
 from tensorcontrast.decompose.encoder import Encoder
 from tensorcontrast.decompose.graph import GraphPart, SignedGraph, label_change
 from tensorcontrast.decompose.parts import Held, Parts, Whole
-from tensorcontrast.decompose.seeding import beliefs
+from tensorcontrast.decompose.semi_supervised import likely_classes
 from tensorcontrast.decompose.updates import contrast_features, row_objective
 
 Array = NDArray[Any]
@@ -164,7 +164,7 @@ class PLCContrast:
             )
         change, memory.labels = label_change(memory.labels, labels), labels
         if known is not None and self.spread_labels and (known >= 0).any():
-            return SignedGraph(labels, *beliefs(W, labels, known)), change
+            return SignedGraph(labels, *likely_classes(W, known)), change
         return SignedGraph(labels, known), change
 
     def _within_view(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, checkpoint, kernels, missing, stream, tied
 from tensorcontrast.decompose.convergence import Monitor
-from tensorcontrast.decompose.origins import centres
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
-from tensorcontrast.decompose.seeding import many
 
 #: Share of the learning rate that a batch of a stream is descended with.
 STREAM_RATE = 1 / 15
@@ -33,12 +29,6 @@ def descend(
     factors = kernels.normal_form(plain.factors, norms)[0]
     held = tied.held(views, rows)
     own = contrast.among(rows)
-    X: NDArray[Any] | None = None
-    if plain.origins is not None or (own.chosen and own.coarser):
-        begin = tied.held(first, rows) if callable(held) else held
-        assert not callable(begin)
-        X = begin.X
-        own = own.settled(X, factors, runs.alpha, plain.origins)
     memory = als.Memory()
     monitor = Monitor(
         runs.name,
@@ -68,9 +58,6 @@ def descend(
     if interrupted and monitor.n_iter == len(plain.history["objective"]):  # no epoch was done
         plain.interrupted = True
         return plain
-    if own.fixed is not None and X is not None and factors:
-        W = tied.encoded(X, factors, runs.alpha)
-        memory.centers = centres(W, own.fixed[0], own.base.n_clusters)
     if rows is not None:
         memory.labels = None  # those of the sample; all samples go to the nearest centre
     # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
@@ -85,10 +72,9 @@ def descend(
         plain.monitor,
         learned={
             "beta_": contrast.base.beta,
-            "n_clusters_": (own.base.n_clusters, *own.coarser),
+            "n_clusters_": own.base.n_clusters,
         },
         stopped=monitor.stopped,
-        taught=many(contrast.base.known),
         keep=keep,
     )
 

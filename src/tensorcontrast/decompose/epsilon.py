@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -86,26 +86,3 @@ def largest_inside(
         )
     kept.learned = {**kept.learned, "beta_": beta}
     return kept
-
-
-def first_inside(
-    plain: Fit,
-    trial: Callable[[float], Fit],
-    error: Callable[[Fit], float],
-    epsilon: float,
-    betas: Sequence[float],
-) -> Fit:
-    """Fit of the first of the weights with an error within 1 + ε of that of ``plain``, or the last.
-
-    Checkpoints forget the trials that are not it. Equation E14.
-    """
-    limit = (1.0 + epsilon) * error(plain) if len(betas) > 1 else np.inf
-    for beta in betas[:-1]:
-        fit = trial(beta)
-        assert fit.keep is not None
-        if fit.keep.error is None and fit.goes_on:
-            fit.keep.error = error(fit)
-        if not fit.goes_on or (fit.keep.error is not None and fit.keep.error <= limit):
-            return fit
-        fit.lose()
-    return trial(betas[-1])

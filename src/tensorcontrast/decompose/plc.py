@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -12,21 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, blocks, descent, plc_solve, stream, tied
-from tensorcontrast.decompose import noise as noises
+from tensorcontrast.decompose import als, blocks, descent, gls, plc_solve, stream
 from tensorcontrast.decompose._base import CPEstimator, Resume
-from tensorcontrast.decompose.levels import levels
-from tensorcontrast.decompose.neighbours import Neighbours
 from tensorcontrast.decompose.prepare import Preparation
 from tensorcontrast.decompose.runs import AnyViews, Fit
-from tensorcontrast.decompose.seeding import given_labels
+from tensorcontrast.decompose.semi_supervised import given_labels
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
-
-#: What ``fit`` was given, for the thread that it runs in: others may fit the same estimator.
-_SEQUENCE: ContextVar[ArrayLike | None] = ContextVar("sequence", default=None)
-_NOISE: ContextVar[ArrayLike | None] = ContextVar("noise", default=None)
 
 
 class PLC(CPEstimator):
@@ -51,11 +43,9 @@ class PLC(CPEstimator):
         the paper's Algorithm 1, in which the features are free (E11); see :meth:`paper`.
     contrast : {"softmax", "signed"}, default="softmax"
         For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
-    n_clusters : int or sequence of int, optional
-        Classes of the pseudo graph. Default: for "als" those of ``y`` with ``graph="true"``, else
-        min(8, n // 2). For "tied" several graphs, from fine to coarse, that take turns from epoch
-        to epoch: with many small clusters, c = min(100, n // 10), and with c/2, c/4 and c/8 where
-        two starts of the clustering agree on them.
+    n_clusters : int, optional
+        Classes of the pseudo graph. Default: min(100, n // 4) for "gls" and "tied", since small clusters
+        are nearly pure; for "als" the classes of ``y`` with ``graph="true"``, else min(8, n // 2).
     alpha : float, default=1e-3
         Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
         ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
@@ -66,15 +56,14 @@ class PLC(CPEstimator):
         features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
         the data.
     beta : float, "auto" or None, default=None
-        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied", or 0.2 where ``fit`` is
-        given labels for a tenth of the samples and the reconstruction error stays within
-        ``1 + epsilon`` of that of the fit with β = 0. "auto" takes the largest β for which it does
-        (E14). 0 is the paper's ablation without PLC.
+        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied". "auto" takes the
+        largest β that keeps the reconstruction error within ``1 + epsilon`` of that of the fit
+        with β = 0 (E14). 0 is the paper's ablation without PLC.
     gamma : float, default=1.0
         Weight of the graph against the invariance term; 0 is the ablation without cross-view.
     epsilon : float, default=0.05
-        How far the reconstruction error may rise above that of the fit with β = 0 (E14): for
-        ``beta="auto"``, for labels, and for ``fit(…, noise=)``.
+        How far the reconstruction error may rise above that of the fit with β = 0 (E14), relative
+        to it: for ``beta="auto"`` and for the nuisance metric (``fit(…, nuisance=)``).
     trans_inv : bool, default=True
         False is the ablation without transformation invariance.
     graph : {"pseudo", "true", "same-view"}, default="pseudo"
@@ -90,10 +79,8 @@ class PLC(CPEstimator):
         features, its first centres from at most 20,000 samples.
     warm_up : int, default=5
         Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
-    temperature : float or (float, float), default=(0.5, 0.1)
-        τ of the softmax ("tied"). Of a pair, the first is that of the first epoch, and it falls
-        or rises to the second, by the same factor each epoch; streams have the second. Values of
-        the contrast in ``history_`` are each at the temperature of their epoch.
+    temperature : float, default=0.2
+        τ of the softmax ("tied", E20).
     n_epochs : int, default=25
         Passes over the data ("tied"), the step falling to zero over them.
     learning_rate : float, default=1.5e-2
@@ -103,9 +90,6 @@ class PLC(CPEstimator):
         at the tensor level.
     fresh_views : bool, default=False
         Draw that view anew each iteration.
-    neighbour_weight : float, default=0.5
-        With ``fit(…, sequence=)``: how often the view of a sample is that of the window before or
-        behind it.
     max_iter, tol, patience, init, n_init, batch_size, step_size
         As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
         ``batch_size`` (512 by default) is that of the descent.
@@ -118,27 +102,19 @@ class PLC(CPEstimator):
     ----------
     features_, view_features_ : (n, rank_) arrays
         Features of the fitted samples and of their view with the pull of the contrast (E9);
-        ``transform`` gives them without (E12).
+        ``transform`` gives them without (E12, E23).
     labels_ : (n,) int array
         Pseudo classes.
     beta_, gamma_ : float
         Weights that were used, a sum over samples; ``beta_`` is 0 where the fit was stopped before
         the contrast began.
-    n_clusters_ : tuple of int
-        Clusters of the graph, or for "tied" of the graphs that took turns; empty where the fit was
-        stopped before the contrast began.
-    label_gain_ : float or None
-        For "tied", where ``fit`` was given 2,000 labels or more and ``beta`` is None: accuracy on
-        labels left out that those in the graph have gained, of the half that gained less. Below
-        0 the graph is made without labels.
-    neighbour_distance_ : float or None
-        For "tied" with ``fit(…, noise=)`` of 1,000 samples or more: median squared distance of
-        samples to their nearest neighbours, in that of repeats, which differ by noise alone. From
-        1.5 on samples are no repeats of each other, and the graph is by what noise cannot have
-        made of them; below, it is that of their features.
-    noise_directions_, noise_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
-        What features are read against, and the share of each that is left out, 0 to 1; None
-        without ``fit(…, noise=)``, or where the ε-region left no room for it.
+    n_clusters_ : int
+        Clusters of the graph; 0 where the fit was stopped before the contrast began.
+    nuisance_directions_, nuisance_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
+        Directions V of the nuisance metric and their gains g, 0 to 1 (E23); None without
+        ``fit(…, nuisance=)``, or where the ε-region left no room for it.
+    nuisance_strength_ : float or None
+        s of E23, in units of the scaled data; likewise.
     factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
         As in :class:`CPD`.
     reconstruction_error_, history_
@@ -163,7 +139,6 @@ class PLC(CPEstimator):
     ((60, 3), [0, 1, 2])
     """
 
-    _needs_view: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
@@ -173,26 +148,25 @@ class PLC(CPEstimator):
         "graph": [StrOptions({"pseudo", "true", "same-view"})],
         "laplacian": [StrOptions({"signed", "literal"})],
         "units": [StrOptions({"sample", "paper"})],
-        "solver": [StrOptions({"als", "tied"})],
+        "solver": [StrOptions({"gls", "tied", "als"})],
         "contrast": [StrOptions({"softmax", "signed"})],
-        "temperature": [Interval(Real, 0, None, closed="neither"), list, tuple],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
         "n_epochs": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), list, tuple, None],
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "clusterer": [HasMethods("fit_predict"), None],
         "warm_up": [Interval(Integral, 0, None, closed="left")],
         "augment": [callable, None],
         "fresh_views": ["boolean"],
-        "neighbour_weight": [Interval(Real, 0, 1, closed="both")],
     }
 
     def __init__(
         self,
         rank: int = 32,
         *,
-        solver: str = "tied",
+        solver: str = "gls",
         contrast: str = "softmax",
-        n_clusters: int | Sequence[int] | None = None,
+        n_clusters: int | None = None,
         alpha: float = 1e-3,
         beta: float | str | None = None,
         gamma: float = 1.0,
@@ -203,12 +177,11 @@ class PLC(CPEstimator):
         units: str = "sample",
         clusterer: Any = None,
         warm_up: int = 5,
-        temperature: float | Sequence[float] = (0.5, 0.1),
+        temperature: float = 0.2,
         n_epochs: int = 25,
         learning_rate: float = 1.5e-2,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
-        neighbour_weight: float = 0.5,
         max_iter: int = 200,
         tol: float = 2e-5,
         patience: int = 2,
@@ -249,7 +222,6 @@ class PLC(CPEstimator):
         self.learning_rate = learning_rate
         self.augment = augment
         self.fresh_views = fresh_views
-        self.neighbour_weight = neighbour_weight
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -295,9 +267,8 @@ class PLC(CPEstimator):
         X: Any,
         y: ArrayLike | None = None,
         view: Any = None,
-        sequence: ArrayLike | None = None,
         *,
-        noise: ArrayLike | None = None,
+        nuisance: ArrayLike | None = None,
         resume: Resume = None,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
@@ -308,24 +279,18 @@ class PLC(CPEstimator):
             As in :meth:`CPD.fit`.
         y : array-like (n,), optional
             Labels, numbers or text, some of them unknown (−1, None, NaN or empty text), as in
-            scikit-learn's semi-supervised estimators: the known
-            ones take part in the graph, and say what samples near them are likely to be; 2,000 or
-            more only where they prove to pay (``label_gain_``). Labels
+            scikit-learn's semi-supervised estimators: the known ones take part in the graph, with
+            the windows whose class a shrinkage LDA of the known ones is sure of. Labels
             that are all known are used with ``graph="true"`` only, so that a pipeline that ends
             in a classifier still learns its features without labels. Otherwise a warning says
             that they are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``)
             passes them on.
         view : array-like of the shape of X, list of blocks as X, a source, or callable, optional
             The augmented view X̃; see :meth:`CPD.fit`.
-        sequence : array-like (n,), optional
-            The recording that each window is of, windows in the order of time: the view of a
-            sample is then that of the window before or behind it, as often as
-            ``neighbour_weight`` says.
-        noise : array-like (m, I_1, …, I_K), or list of coupled blocks, optional
-            Differences between samples that should have the same features: parts of one window
-            against each other, repeats of a measurement ("tied" only). Features are then read
-            against it: by generalised least squares, as strongly as ``epsilon`` allows (E12,
-            E14).
+        nuisance : array-like (m, I_1, …, I_K), or list of coupled blocks, optional
+            Differences between windows that should have the same features, such as two draws of
+            an augmentation of one window ("tied" only). They give the metric of generalised least
+            squares in which features are estimated, as strong as ``epsilon`` allows (E23).
         resume : path or True, optional
             Go on from a checkpoint; see :meth:`CPD.fit`.
 
@@ -333,54 +298,38 @@ class PLC(CPEstimator):
         -------
         self
         """
-        if noise is not None:
-            noises.refused(self.solver, self.missing)
-        given = _SEQUENCE.set(sequence), _NOISE.set(noise)
-        try:
-            super().fit(X, y, view=view, resume=resume)
-        finally:
-            _SEQUENCE.reset(given[0])
-            _NOISE.reset(given[1])
-        return self
+        if nuisance is not None:
+            gls.check_allowed(self.solver, self.missing)
+        return self._fit(X, y, view, resume, nuisance)
 
     def fit_transform(
         self,
         X: Any,
         y: ArrayLike | None = None,
         view: Any = None,
-        sequence: ArrayLike | None = None,
         *,
-        noise: ArrayLike | None = None,
+        nuisance: ArrayLike | None = None,
     ) -> Array:
-        """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
-        return self.fit(X, y, view=view, sequence=sequence, noise=noise).transform(X)
+        """Fit, then :meth:`transform` the same X."""
+        return self.fit(X, y, view=view, nuisance=nuisance).transform(X)
 
     def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
-        sequence = _SEQUENCE.get()
-        extra = None if sequence is None else np.asarray(sequence)
-        noise = self._noise()
-        return [*super()._identity(ready, known), extra, *([] if noise is None else [noise])]
+        rows = self._nuisance_rows()
+        return [*super()._identity(ready, known), *([] if rows is None else [rows])]
 
-    def _neighbours(self, n_samples: int) -> Neighbours | None:
-        sequence = _SEQUENCE.get()
-        if sequence is None:
-            return None
-        return Neighbours.of(sequence, n_samples, float(self.neighbour_weight))
-
-    def _noise(self) -> Array | None:
-        noise = _NOISE.get()
-        if noise is None:
+    def _nuisance_rows(self) -> Array | None:
+        """Nuisance differences (m, I_1, …, I_K) that ``fit`` was given, checked; None for none."""
+        nuisance = self._nuisance
+        if nuisance is None:
             return None
         if self.block_dims_ is not None:
-            noise = blocks.fitted_rows(self, noise, "noise")
-        return noises.given(noise, self.dims_, self.center_.dtype)
+            nuisance = blocks.fitted_rows(self, nuisance, "nuisance")
+        return gls.checked(nuisance, self.dims_, self.center_.dtype)
 
     def _labels_used(
         self, y: Any, n_samples: int, *, streaming: bool = False
     ) -> NDArray[np.intp] | None:
-        self._neighbours(n_samples)  # what is wrong is told before any work
-        plc_solve.temperatures(self)
-        self._noise()
+        self._nuisance_rows()  # an error comes before any work
         return self._read_labels(y, n_samples, streaming=streaming)
 
     def _read_labels(
@@ -391,54 +340,37 @@ class PLC(CPEstimator):
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
     ) -> als.Contrast:
+        if self.solver == "gls":
+            return als.no_contrast
         return plc_solve.contrast(self, n_samples, y, seed, streaming)
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
-        if not isinstance(self.n_clusters, Sequence):
+        if self.solver == "als" or self.n_clusters is not None:
             return super()._cluster_count(n_samples, n_classes)
-        if self.solver != "tied":
-            raise InvalidInputError(
-                f"n_clusters={self.n_clusters!r}: several graphs in turns need solver='tied'; "
-                "pass one number"
-            )
-        return levels(self.n_clusters, n_samples)[0]
+        return plc_solve.default_clusters(n_samples)
 
     def _solve(
         self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
     ) -> Fit:
-        if self.solver != "tied":
-            near = self._neighbours((views() if callable(views) else views).n_samples)
-            if near is not None:
-                views = near.joined(tied.held(views, None), rng)
-            return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
-        rows = self._noise()
-        noise = None if rows is None else noises.flat(self, rows)
-        return plc_solve.descending(self, views, known, rng, sequence=_SEQUENCE.get(), noise=noise)
+        if self.solver == "gls":
+            return plc_solve.closed_form(self, views, known, rng)
+        if self.solver == "tied":
+            return plc_solve.descending(self, views, known, rng)
+        return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
 
-    def _settle(self, fit: Fit, views: als.Views) -> noises.Settled | None:
-        """Read features against the noise that ``fit`` was given, inside the ε-region."""
-        rows = self._noise()
-        if rows is None or fit.start_error is None or fit.interrupted:
-            return None
-        limit = (1.0 + noises.SHARE * self.epsilon) * fit.start_error
-        return noises.settle(self, fit, rows, views, limit, sweep=self._sweeps(fit))
+    @property
+    def _needs_view(self) -> bool:  # type: ignore[override]
+        return self.solver != "gls"
 
-    def _asks_origins(self) -> bool:
-        """Whether the graph may be that of the samples' origins, where noise tells these."""
-        return self.clusterer is None and self.graph != "true"
-
-    def _sweeps(self, fit: Fit) -> bool:
-        """Whether factors follow features that are read against noise.
-
-        Not where many labels have shaped them: a sweep of E10 knows nothing of labels, and takes
-        more of what these have done than it is worth. Few are worth less than the sweep.
-        """
-        return not fit.taught
+    @property
+    def _overlap_power(self) -> float:
+        return gls.OVERLAP_POWER if self.solver == "gls" else 1.0
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
+        if self.solver == "gls":
+            return super()._stream_step(batch)
         for name, value in plc_solve.learned(batch.contrast, ran=True).items():
             setattr(self, name, value)
-        if self.solver != "tied":
+        if self.solver == "als":
             return super()._stream_step(batch)
-        tied_contrast = plc_solve.tied_contrast(self, batch.contrast, batch.views.n_samples)
-        return descent.step(batch, tied_contrast)
+        return descent.step(batch, plc_solve.tied_contrast(self, batch.contrast))

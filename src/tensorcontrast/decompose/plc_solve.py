@@ -1,31 +1,20 @@
-"""How PLC is fitted: its contrast, its weight β, and the fits that these take (E11, E14, E19)."""
+"""How PLC is fitted: in closed form (E23), by descent (E19), or by Algorithm 1 (E11, E14)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tensorcontrast.decompose import (
-    als,
-    checkpoint,
-    descent,
-    kernels,
-    label_trial,
-    missing,
-    origins,
-)
+from tensorcontrast.decompose import als, descent, gls, kernels, tied
+from tensorcontrast.decompose.clusters import cluster
 from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.epsilon import first_inside, largest_inside
-from tensorcontrast.decompose.levels import levels
-from tensorcontrast.decompose.origins import Origins
+from tensorcontrast.decompose.epsilon import largest_inside
 from tensorcontrast.decompose.runs import AnyViews, Fit, Runs
-from tensorcontrast.decompose.seeding import many
+from tensorcontrast.decompose.semi_supervised import likely_classes
 from tensorcontrast.decompose.tied import TiedContrast
 from tensorcontrast.errors import InvalidInputError
 
@@ -35,10 +24,11 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Known = NDArray[np.intp] | None
 
-#: Weights of the contrast for ``beta=None``, by solver; the first for where many labels are known.
-KNOWN_BETA, TIED_BETA, ALS_BETA = 0.2, 0.07, 0.03
-#: The same where the graph is that of the samples' origins: it is worth more.
-ORIGINS_BETA = 0.15
+TIED_BETA, ALS_BETA = 0.07, 0.03
+"""Weights of the contrast for ``beta=None``, by solver."""
+
+MAX_CLUSTERS, MIN_WINDOWS_PER_CLUSTER = 100, 4
+"""Limits of the default number of clusters for solver="gls" and "tied"."""
 
 
 def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: bool) -> PLCContrast:
@@ -47,7 +37,7 @@ def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: boo
         unit = n_samples if model.units == "paper" else 1
         beta = model.beta
         if beta is None:
-            beta, unit = TIED_BETA if model.solver == "tied" else ALS_BETA, 1
+            beta, unit = ALS_BETA if model.solver == "als" else TIED_BETA, 1
         return _of_beta(model, n_samples, known, seed, float(beta) / unit)
     if streaming and not hasattr(model, "beta_"):
         raise InvalidInputError(
@@ -56,18 +46,26 @@ def contrast(model: PLC, n_samples: int, known: Known, seed: int, streaming: boo
     return _of_beta(model, n_samples, known, seed, model.beta_ if streaming else 0.0)
 
 
-def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -> PLCContrast:
-    """Return the contrast with that weight."""
-    classes = 0 if known is None else int(known.max()) + 1
-    count = model._cluster_count(n_samples, classes)
-    if model.solver == "tied":
-        count = levels(model.n_clusters, n_samples)[0]
+def default_clusters(n_samples: int) -> int:
+    """Return the number of clusters of solvers "gls" and "tied": small ones are nearly pure."""
+    return max(2, min(MAX_CLUSTERS, n_samples // MIN_WINDOWS_PER_CLUSTER))
+
+
+def check_count(model: PLC, n_samples: int, count: int, known: Known) -> None:
+    """Raise where there are fewer windows than clusters."""
     needs_clusters = model.clusterer is None and (known is None or (known < 0).any())
     if needs_clusters and n_samples < count:
         raise InvalidInputError(
             f"n_samples={n_samples} is fewer than n_clusters={count}; "
             "pass a smaller n_clusters or more samples"
         )
+
+
+def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -> PLCContrast:
+    """Return the contrast with that weight."""
+    classes = 0 if known is None else int(known.max()) + 1
+    count = model._cluster_count(n_samples, classes)
+    check_count(model, n_samples, count, known)
     return PLCContrast(
         beta=beta,
         gamma=float(model.gamma) * (n_samples if model.units == "paper" else 1),
@@ -83,60 +81,96 @@ def _of_beta(model: PLC, n_samples: int, known: Known, seed: int, beta: float) -
 
 
 def learned(base: als.Contrast, *, ran: bool) -> dict[str, Any]:
-    """Return what is learned of a contrast with one graph, or of one that never ran."""
+    """Return what is learned of a contrast, or of one that never ran."""
     assert isinstance(base, PLCContrast)
     return {
         "beta_": base.beta if ran else 0.0,
         "gamma_": base.gamma,
-        "n_clusters_": (base.n_clusters,) if ran else (),
-        "label_gain_": None,
-        "neighbour_distance_": None,
+        "n_clusters_": base.n_clusters if ran else 0,
     }
 
 
-def tied_contrast(model: PLC, base: als.Contrast, n_samples: int) -> TiedContrast:
-    """Return what a descent needs beside the contrast."""
+def tied_contrast(model: PLC, base: als.Contrast) -> TiedContrast:
+    """Return the contrast of the encoder-tied solver."""
     assert isinstance(base, PLCContrast)
-    coarser = levels(model.n_clusters, n_samples)[1:] if model.clusterer is None else ()
     return TiedContrast(
         base,
         form=model.contrast,
-        temperatures=temperatures(model),
+        temperature=float(model.temperature),
         n_epochs=model.n_epochs,
         batch_size=model.batch_size or 512,
         learning_rate=model.learning_rate,
-        neighbours=model._neighbours(n_samples),
-        chosen=model.n_clusters is None,
-        coarser=coarser,
     )
 
 
-def temperatures(model: PLC) -> tuple[float, float]:
-    """Temperature of the softmax in the first epoch and in the last."""
-    given = model.temperature
-    if not isinstance(given, Sequence):
-        return float(given), float(given)
-    if len(given) == 2 and all(isinstance(t, Real) and 0 < float(t) < np.inf for t in given):
-        return float(given[0]), float(given[1])
-    raise InvalidInputError(
-        f"temperature={given!r}: pass a positive number, or two, for the first epoch and the last"
+def closed_form(model: PLC, views: AnyViews, known: Known, rng: np.random.Generator) -> Fit:
+    """Fit a CPD, then find pseudo classes and the nuisance metric from each other (E23)."""
+    first = (views() if callable(views) else views).alone()
+    seed = int(rng.integers(2**31))
+    runs = replace(Runs.of(model), warm_up=0, balance=True)
+    fit = runs.best(first, als.no_contrast, rng)
+    fit.learned = {
+        "beta_": 0.0,
+        "gamma_": float(model.gamma),
+        "n_clusters_": 0,
+        "nuisance_strength_": None,
+    }
+    if model.beta == 0 or model.missing == "mask" or not fit.goes_on:
+        return fit
+    count = model._cluster_count(first.n_samples, 0 if known is None else int(known.max()) + 1)
+    check_count(model, first.n_samples, count, known)
+    fit.start_error = fit.final_features(first, model.alpha)[1]
+    rows = tied.sampled(first.n_samples, seed)
+    held = tied.held(first, rows)
+    assert not callable(held)
+    own = known if known is None or rows is None else known[rows]
+    found, classes = gls.contrast_metric(
+        held.X,
+        held.norm_x,
+        fit.factors,
+        model.alpha,
+        _nuisance(model, views, rows),
+        gls.Contrast(partial(pseudo_classes, model, count, own, seed), float(model.gamma)),
+        (1.0 + model.epsilon) * fit.start_error,
     )
+    fit.selected = found
+    fit.memory.labels = classes if rows is None else None
+    fit.learned |= {
+        "n_clusters_": count,
+        "nuisance_strength_": None if found is None else found.strength,
+    }
+    return fit
 
 
-def descending(
-    model: PLC,
-    views: AnyViews,
-    known: Known,
-    rng: np.random.Generator,
-    *,
-    sequence: ArrayLike | None = None,
-    noise: Array | None = None,
-) -> Fit:
-    """Fit with features tied to the encoder, from a CPD of the data's own view. Equation E19.
+def pseudo_classes(model: PLC, count: int, known: Known, seed: int, W: Array) -> Any:
+    """Pseudo class of each window from its features W (n, r), known labels put in. Equation E2."""
+    if known is not None and (known >= 0).all():
+        return known
+    classes, _ = cluster(W, min(count, len(W)), clusterer=model.clusterer, seed=seed)
+    if known is None:
+        return classes
+    likely = known if model.graph == "true" else likely_classes(W, known)[0]
+    joined = np.where(likely >= 0, likely, int(known.max()) + 1 + classes)
+    return np.unique(joined, return_inverse=True)[1].astype(np.intp)
 
-    ``sequence`` names the recording of each sample. With rows of ``noise`` (m, i) the graph may be
-    that of the samples' origins, and the fit knows the reconstruction error of that CPD.
-    """
+
+def _nuisance(model: PLC, views: AnyViews, rows: NDArray[np.intp] | None) -> Array | None:
+    """Nuisance differences (m, i) of a fit: as given, else those between both views."""
+    if not model.trans_inv:
+        return None
+    given = model._nuisance_rows()
+    if given is not None:
+        return gls.nuisance_in_core(model, given)
+    drawn = views() if callable(views) else views
+    if drawn.V is None:
+        return None
+    some = np.linspace(0, drawn.n_samples - 1, min(drawn.n_samples, gls.MAX_DEVIATIONS))
+    both = drawn.rows(some.astype(np.intp))
+    return None if both.V is None else np.asarray(both.V - both.X)
+
+
+def descending(model: PLC, views: AnyViews, known: Known, rng: np.random.Generator) -> Fit:
+    """Fit with features tied to the encoder, from a CPD of the data's own view. Equation E19."""
     first = views() if callable(views) else views
     n, seed = first.n_samples, int(rng.integers(2**31))
     base = contrast(model, n, known, seed, streaming=False)
@@ -144,46 +178,14 @@ def descending(
     fit = plain = runs.best(first.alone(), als.no_contrast, rng)
     if plain.goes_on:
         try:
-            fit = _contrasted(model, plain, views, first, base, known, rng, seed, sequence, noise)
+            if model.beta == "auto":
+                fit = _largest_beta(model, plain, views, known, rng, seed)
+            else:
+                own = replace(Runs.of(model), batch_size=None)
+                fit = descent.descend(own, plain, views, tied_contrast(model, base), rng)
         except KeyboardInterrupt:  # before the first epoch: the CPD is what there is
             plain.interrupted = True
     fit.learned = learned(base, ran=False) | fit.learned
-    return fit
-
-
-def _contrasted(
-    model: PLC,
-    plain: Fit,
-    views: AnyViews,
-    first: als.Views,
-    base: PLCContrast,
-    known: Known,
-    rng: np.random.Generator,
-    seed: int,
-    sequence: ArrayLike | None,
-    noise: Array | None,
-) -> Fit:
-    """Go on from the CPD ``plain`` with the contrast."""
-    found = _origins(model, first, known, noise)
-    if found is not None and found.apart:
-        plain.origins = found
-    parts = None
-    if model.beta is None and known is not None and model.graph != "true":
-        parts = label_trial.halves(known, sequence)
-    if model.beta is None:
-        told = known if parts is None else None
-        fit = _of_betas(model, plain, views, told, rng, seed, _first(told, plain))
-        if parts is not None and fit.goes_on:
-            fit = _if_worth_it(model, plain, views, known, rng, seed, fit, parts)
-    elif model.beta != "auto":
-        runs = replace(Runs.of(model), batch_size=None)
-        contrast = tied_contrast(model, base, first.n_samples)
-        fit = descent.descend(runs, plain, views, contrast, rng)
-    else:
-        fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
-    fit.learned["neighbour_distance_"] = None if found is None else found.distance
-    if noise is not None and not fit.interrupted:
-        fit.start_error = plain.final_features(first.alone(), model.alpha)[1]
     return fit
 
 
@@ -194,45 +196,20 @@ def alternating(
     fit = plain
     if model.beta == "auto" and not plain.interrupted:
         seed = int(rng.integers(2**31))
-        fit = _of_betas(model, plain, views, known, rng, seed, largest_inside)
+        fit = _largest_beta(model, plain, views, known, rng, seed)
     fit.learned = learned(fit.contrast, ran=True) | fit.learned
     return fit
 
 
-def _origins(model: PLC, views: als.Views, known: Known, noise: Array | None) -> Origins | None:
-    """Find where samples come from, if clusters of them are wanted and noise can tell."""
-    if noise is None or not model._asks_origins():
-        return None
-    if known is not None and (known >= 0).all():
-        return None
-    n = views.n_samples
-    some = np.linspace(0, n - 1, min(n, origins.MOST_SAMPLES)).astype(np.intp)
-    return origins.find(views.alone().rows(some).X, noise, model.scale_)
-
-
-def _first(known: Known, plain: Fit) -> Callable[..., Fit]:
-    """Return what takes the first weight inside the ε-region.
-
-    A larger one is tried for many labels, and for a graph of origins.
-    """
-    betas = [TIED_BETA]
-    if plain.origins is not None:
-        betas.insert(0, ORIGINS_BETA)
-    if many(known):
-        betas.insert(0, KNOWN_BETA)
-    return partial(first_inside, betas=betas)
-
-
-def _of_betas(
+def _largest_beta(
     model: PLC,
     plain: Fit,
     views: AnyViews,
     known: Known,
     rng: np.random.Generator,
     seed: int,
-    best: Callable[..., Fit],
 ) -> Fit:
-    """Fit of a β whose reconstruction error is within 1 + ε of the fit without. Equation E14.
+    """Fit of the largest β whose error is within 1 + ε of the fit without. Equation E14.
 
     The error is that of the data with the features of the fit, for "als" under the pull of
     the contrast; every trial starts from the factors of the fit without, and clusters with the
@@ -242,10 +219,9 @@ def _of_betas(
     runs = replace(Runs.of(model), warm_up=0)
 
     def trial(beta: float) -> Fit:
-        n = fixed.n_samples
-        base = _of_beta(model, n, known, seed, beta)
+        base = _of_beta(model, fixed.n_samples, known, seed, beta)
         if model.solver == "tied":
-            return descent.descend(runs, plain, views, tied_contrast(model, base, n), rng)
+            return descent.descend(runs, plain, views, tied_contrast(model, base), rng)
         return runs.once(
             views, kernels.like(plain.factors, [U.copy() for U in plain.factors]), base, rng
         )
@@ -253,44 +229,4 @@ def _of_betas(
     def error(fit: Fit) -> float:
         return fit.final_features(fixed, model.alpha)[1]
 
-    return best(plain, trial, error, model.epsilon)
-
-
-def _if_worth_it(
-    model: PLC,
-    plain: Fit,
-    views: AnyViews,
-    known: Known,
-    rng: np.random.Generator,
-    seed: int,
-    without: Fit,
-    parts: tuple[NDArray[np.intp], NDArray[np.intp]],
-) -> Fit:
-    """Fit with labels in the graph, or the one ``without`` where labels left out say so.
-
-    Ctrl-C and the callback end the question with the fit that there is.
-    """
-    data = missing.completed(views, plain.factors, model.alpha)
-    rows = data() if callable(data) else data
-    gain = np.inf
-    for learn, ask in (parts, parts[::-1]):
-        try:
-            half = _of_betas(model, plain, views, learn, rng, seed, _first(known, plain))
-        except KeyboardInterrupt:  # before its first epoch
-            without.interrupted = True
-            return without
-        if not half.goes_on:
-            without.interrupted, without.stopped = half.interrupted, half.stopped
-            return without
-        checkpoint.check_remembered(half.factors)
-        after, before = (
-            label_trial.accuracy(rows, fit.factors, model.alpha, learn, ask)
-            for fit in (half, without)
-        )
-        gain = min(gain, after - before)
-        if gain < 0:
-            without.learned["label_gain_"] = gain
-            return without
-    fit = _of_betas(model, plain, views, known, rng, seed, _first(known, plain))
-    fit.learned["label_gain_"] = gain
-    return fit
+    return largest_inside(plain, trial, error, model.epsilon)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tensorcontrast.decompose import als, checkpoint, compress, sketch, start
 from tensorcontrast.decompose.convergence import Callback, History, Monitor
-from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -52,12 +51,10 @@ class Fit:
     start_error: float | None = None
     #: Whether the callback has ended a descent, whose monitor is another one.
     stopped: bool = False
-    #: Where samples have origins of their own, which those that start from this fit go by.
-    origins: Origins | None = None
+    #: The nuisance metric that was selected for it (:mod:`.gls`).
+    selected: Any = None
     #: Whether it is one more batch of a stream, which may be silent itself.
     streaming: bool = False
-    #: Whether labels of many samples had a part in its graph.
-    taught: bool = False
     #: What a checkpoint has of this run.
     keep: checkpoint.Keep | None = None
 

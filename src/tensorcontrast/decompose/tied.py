@@ -25,9 +25,6 @@ from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.convergence import Monitor
 from tensorcontrast.decompose.encoder import Encoder, rows_times
 from tensorcontrast.decompose.graph import SignedGraph
-from tensorcontrast.decompose.levels import stable
-from tensorcontrast.decompose.neighbours import Neighbours
-from tensorcontrast.decompose.origins import Origins
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -160,67 +157,32 @@ class TiedContrast:
 
     base: PLCContrast
     form: str = "softmax"
-    #: τ of the first epoch and of the last.
-    temperatures: tuple[float, float] = (0.2, 0.2)
+    #: τ of the softmax.
+    temperature: float = 0.2
     n_epochs: int = 25
     batch_size: int = 512
     learning_rate: float = 1.5e-2
-    neighbours: Neighbours | None = None
-    #: Numbers of clusters of coarser graphs, which take turns with that of ``base``.
-    coarser: tuple[int, ...] = ()
-    #: Whether only those of them have a turn that :func:`.levels.stable` finds worth it.
-    chosen: bool = False
-    #: Clusters of the samples for each graph, where they are not those of the features.
-    fixed: tuple[NDArray[np.intp], ...] | None = None
-
-    def settled(
-        self, X: Array, factors: Factors, alpha: float, origins: Origins | None
-    ) -> TiedContrast:
-        """Return the contrast with the graphs that samples X (n, i) have at the start.
-
-        Of samples with origins all graphs are those of these; else coarser ones have a turn where
-        they are stable.
-        """
-        known = self.base.known
-        if known is not None and (known >= 0).all():  # labels make the graph
-            return self
-        if origins is not None:
-            counts = (self.base.n_clusters, *self.coarser)
-            return replace(self, fixed=origins.labels(X, counts, self.base.seed))
-        if not (self.chosen and self.coarser):
-            return self
-        W = encoded(X, factors, alpha)
-        return replace(self, coarser=stable(self.coarser, W, self.base.seed), chosen=False)
 
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
         """Return the contrast among some of the samples; None for all."""
-        if rows is None:
+        if rows is None or self.base.known is None:
             return self
-        known = None if self.base.known is None else self.base.known[rows]
-        near = None if self.neighbours is None else self.neighbours.among(rows)
-        return replace(self, base=replace(self.base, known=known), neighbours=near)
-
-    def temperature(self, left: int = 0) -> float:
-        """Temperature of the epoch that so many are left after."""
-        first, last = self.temperatures
-        done = 1 - left / max(self.n_epochs - 1, 1)
-        return float(first * (last / first) ** done)
+        return replace(self, base=replace(self.base, known=self.base.known[rows]))
 
     def loss(
         self,
         graph: SignedGraph,
         both: Callable[..., tuple[Any, Any]] = threads.in_turn,
-        left: int = 0,
     ) -> Loss:
-        """Return the loss of a batch with this graph, so many epochs before the last."""
-        base, temperature = self.base, self.temperature(left)
+        """Return the loss of a batch with this graph."""
+        base = self.base
 
         def softmax(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
             return losses.graph_softmax(
                 W,
                 V,
                 graph,
-                temperature,
+                self.temperature,
                 gamma=base.gamma,
                 invariance=base.invariance,
                 both=both,
@@ -239,31 +201,6 @@ class TiedContrast:
         form = softmax if self.form == "softmax" else signed
         return within if base.same_view else form
 
-    def graph(self, W: Array, memory: als.Memory, level: int) -> tuple[SignedGraph, float]:
-        """Graph of a level, 0 the finest, and the share of labels that changed since its turn."""
-        if self.fixed is not None:
-            change, memory.labels = float(memory.labels is None), self.fixed[0]
-            return self.base.graph(W, als.Memory(), self.fixed[level])[0], change
-        if level == 0:
-            return self.base.graph(W, memory)
-        count, at = self.coarser[level - 1], sum(self.coarser[: level - 1])
-        own = als.Memory()
-        if memory.coarse_labels is None or memory.coarse_centers is None:
-            memory.coarse_labels = np.full((len(self.coarser), len(W)), -1, dtype=np.intp)
-            memory.coarse_centers = np.zeros((sum(self.coarser), W.shape[1]), dtype=W.dtype)
-        elif memory.coarse_labels[level - 1, 0] >= 0:
-            own.labels = memory.coarse_labels[level - 1].copy()
-            own.centers = memory.coarse_centers[at : at + count].copy()
-        graph, change = replace(self.base, n_clusters=count).graph(W, own)
-        # New arrays: a checkpoint that is not written yet may hold the old ones.
-        if own.labels is not None:
-            memory.coarse_labels = memory.coarse_labels.copy()
-            memory.coarse_labels[level - 1] = own.labels
-        if own.centers is not None:
-            memory.coarse_centers = memory.coarse_centers.copy()
-            memory.coarse_centers[at : at + count] = own.centers
-        return graph, change
-
     def epoch(
         self,
         views: als.Views,
@@ -274,35 +211,31 @@ class TiedContrast:
         memory: als.Memory,
         rng: np.random.Generator,
         norms: tuple[Array, Array] | None = None,
-        left: int = 0,
     ) -> tuple[Factors, dict[str, float]]:
-        """Cluster all samples anew, then one Adam step a mini-batch. Equations E19, E20.
+        """Cluster all samples anew, then take one Adam step per mini-batch. Equations E19, E20.
 
-        How many epochs are ``left`` after this one says whose turn it is among the graphs: the
-        finest is the last. ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
+        ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
         """
         assert views.V is not None
         encoder = Encoder.from_factors(factors, alpha)
         W = encoder(views.X @ kernels.khatri_rao(factors))
-        graph, change = self.graph(W, memory, left % (1 + len(self.coarser)))
+        graph, change = self.base.graph(W, memory)
         n, total = len(views.X), 0
         if norms is None:
             norms = squared_norms(views)
-        partners = None if self.neighbours is None else self.neighbours.partners(rng)
         sums = {"objective": 0.0, "reconstruction": 0.0, "contrast": 0.0}
         # Batches of equal size, so that no small rest is standardised by itself.
         batches = np.array_split(rng.permutation(n), max(1, round(n / self.batch_size)))
         work = len(batches[0]) * views.X.shape[1] * factors[0].shape[1]
         with threads.for_two(work) as both:
             for rows in batches:
-                others = rows if partners is None else partners[rows]
                 value, gradients, terms = tied_objective(
-                    *both(np.take, (views.X, rows, 0), (views.V, others, 0)),
+                    *both(np.take, (views.X, rows, 0), (views.V, rows, 0)),
                     factors,
-                    self.loss(graph.among(rows), both, left),
+                    self.loss(graph.among(rows), both),
                     alpha=alpha,
                     beta=self.base.beta,
-                    norm_squared=float(norms[0][rows].sum() + norms[1][others].sum()),
+                    norm_squared=float(norms[0][rows].sum() + norms[1][rows].sum()),
                     both=both,
                 )
                 factors = adam.update(factors, gradients)
@@ -389,7 +322,6 @@ def train(
                 memory=memory,
                 rng=rng,
                 norms=norms,
-                left=contrast.n_epochs - 1 - epoch,
             )
             monitor.record(terms)
             if monitor.stopped:

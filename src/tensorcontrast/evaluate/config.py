@@ -72,7 +72,7 @@ def _seeds(value: Any) -> Any:
 
 
 def _tensorize(value: Any) -> str | dict[str, Any]:
-    from tensorcontrast.spectrogram import SpectrogramTensor
+    from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
     if value in ("default", "paper"):
         return str(value)

@@ -15,7 +15,7 @@ from tensorcontrast.evaluate import kinds
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 __all__ = ["Fitted", "build", "fit"]
 

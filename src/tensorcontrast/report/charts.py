@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.report.components import Component, course_label
+from tensorcontrast.report.components import Component, time_axis_label
 from tensorcontrast.report.text import html_text, plain, shortened
 
 __all__ = ["component_charts"]
@@ -30,18 +30,12 @@ def component_charts(c: Component) -> list[tuple[str, str]]:
     charts = [
         ("Channels", _bars(c.channels, c.channel_weights, "weight", "bar-a", "channel weights")),
         (
-            "Frequencies" if c.polarity_profile is None else "Frequencies (dashed: polarity)",
-            _line(
-                c.frequencies,
-                c.frequency_profile,
-                f"frequency ({c.frequency_unit})",
-                "line-b",
-                dashed=c.polarity_profile,
-            ),
+            "Frequencies",
+            _line(c.frequencies, c.frequency_profile, f"frequency ({c.frequency_unit})", "line-b"),
         ),
         (
-            "Moments" if c.by_strength else "Time",
-            _line(c.times, c.time_profile, course_label(c.by_strength, c.time_unit), "line-c"),
+            "Quantiles over time" if c.by_strength else "Time",
+            _line(c.times, c.time_profile, time_axis_label(c.by_strength, c.time_unit), "line-c"),
         ),
     ]
     if c.class_means is not None:
@@ -113,11 +107,9 @@ def _bars(
     return _svg("".join(parts), f"{what}: {spoken}", height)
 
 
-def _line(at: Array, values: Array, label: str, kind: str, *, dashed: Array | None = None) -> str:
+def _line(at: Array, values: Array, label: str, kind: str) -> str:
     left, top, bottom = 36.0, 8.0, HEIGHT - 30.0
-    lines = [(kind, values)] if dashed is None else [(kind, values), ("line-e", dashed)]
-    low = min(0.0, *(float(v.min()) for _, v in lines))
-    high = max(0.0, *(float(v.max()) for _, v in lines))
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     y_ticks = nice_ticks(low, high, 3)
     first, last = float(at[0]), float(at[-1])
     x_ticks = nice_ticks(first, last, 4)
@@ -142,22 +134,19 @@ def _line(at: Array, values: Array, label: str, kind: str, *, dashed: Array | No
             f'<text class="tick" x="{x(t):.1f}" y="{bottom + 13:.1f}" text-anchor="middle">'
             f"{number(t)}</text>"
         )
-    for name, profile in lines:
-        points = [(x(float(a)), y(float(v))) for a, v in zip(at, profile, strict=True)]
-        if len(points) > 1:
-            path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-            parts.append(f'<polyline class="{name}" points="{path}"/>')
-        if len(points) < 30:
-            parts += [f'<circle class="dot-{name[-1]}" cx="{a:.1f}" cy="{b:.1f}" r="2.2"/>'
-                      for a, b in points]  # fmt: skip
+    points = [(x(float(a)), y(float(v))) for a, v in zip(at, values, strict=True)]
+    if len(points) > 1:
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(f'<polyline class="{kind}" points="{path}"/>')
+    if len(points) < 30:
+        parts += [f'<circle class="dot-{kind[-1]}" cx="{a:.1f}" cy="{b:.1f}" r="2.2"/>'
+                  for a, b in points]  # fmt: skip
     parts.append(
         f'<text class="label" x="{(left + WIDTH - 12) / 2:.1f}" y="{bottom + 27:.1f}" '
         f'text-anchor="middle">{html_text(label)}</text>'
     )
-    peaks = [number(float(at[int(np.argmax(np.abs(v)))])) for _, v in lines]
-    spoken = f"profile over {label}, largest at {peaks[0]}"
-    if dashed is not None:
-        spoken += f"; polarity, dashed, largest at {peaks[1]}"
+    peak = number(float(at[int(np.argmax(np.abs(values)))]))
+    spoken = f"profile over {label}, largest at {peak}"
     return _svg("".join(parts), spoken, HEIGHT)
 
 

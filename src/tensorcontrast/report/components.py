@@ -18,7 +18,7 @@ __all__ = ["Component", "describe_components"]
 
 Array = NDArray[Any]
 
-#: Share of shapes from which a component is called by them first.
+#: Share of the convolution block from which a component is named after it first.
 MOSTLY = 0.75
 
 
@@ -40,12 +40,10 @@ class Component:
     #: Share of the variance of the feature that lies between classes (η²), 0 to 1.
     separation: float | None = None
     mean_weight: float | None = None
-    #: Whether ``times`` are not times but shares of the window, weakest moments first, in percent.
+    #: Whether ``times`` are not times but quantiles over time, in percent.
     by_strength: bool = False
-    #: Profile over the same frequencies of what is in phase between the channels, with its sign.
-    polarity_profile: Array | None = None
-    #: Share of the component that shapes beside the spectrogram have, 0 to 1.
-    shapes: float | None = None
+    #: Share of the component in the block of convolution features, 0 to 1.
+    convolution_share: float | None = None
     sentence: str = ""
 
     @property
@@ -78,8 +76,8 @@ def describe_components(
         How many: with ``y`` those with the largest share of variance between classes (η²),
         else the heaviest. Tables, figures and reports all take their choice from here.
     """
-    spectrogram = model.tensorize_
-    if len(model.factors_) != 3 or not hasattr(spectrogram, "frequencies_"):
+    spectrogram = model.spectrogram_
+    if spectrogram is None or len(model.factors_) != 3:
         raise InvalidInputError(
             "components of channel × frequency × time models made by SpectrogramTensor can be "
             f"described; this one has {len(model.factors_)} modes"
@@ -88,7 +86,7 @@ def describe_components(
         raise InvalidInputError("pass features and y together, or neither")
     A, B, C = (np.asarray(factor, dtype=np.float64) for factor in model.factors_)
     frequency_unit, time_unit = units(model)
-    times, by_strength = course(spectrogram)
+    times, by_strength = time_axis(spectrogram)
     names = tuple(channel_rows(model))
     means, eta = None, np.zeros(A.shape[1])
     labels: tuple[str, ...] = ()
@@ -99,8 +97,8 @@ def describe_components(
         labels = tuple(str(classes[c]) if classes is not None else f"class {c}" for c in present)
         eta = _separation(W[target >= 0], target[target >= 0])
         order = np.argsort(-eta, kind="stable")
-    magnitude, mean, polarity = row_kinds(spectrogram)
-    beside = shape_shares(model)
+    magnitude, mean = (spectrogram.row_kinds_ == kind for kind in ("magnitude", "mean"))
+    shares = convolution_shares(model)
     found = []
     for r in order[:n_components]:
         parts = Component(
@@ -109,13 +107,12 @@ def describe_components(
             channel_weights=A[:, r],
             frequencies=np.asarray(spectrogram.frequencies_)[magnitude],
             frequency_profile=B[magnitude, r],
-            polarity_profile=B[polarity, r] if polarity.any() else None,
             times=times,
             time_profile=C[:, r],
             frequency_unit=frequency_unit,
             time_unit="%" if by_strength else time_unit,
             by_strength=by_strength,
-            shapes=None if beside is None else float(beside[r]),
+            convolution_share=None if shares is None else float(shares[r]),
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
@@ -125,9 +122,9 @@ def describe_components(
     return found
 
 
-def shape_shares(model: ContrastiveFeatures) -> Array | None:
-    """Share of each component that shapes have, by squares; None where there are no shapes."""
-    if getattr(model.decompose_, "block_dims_", None) is None:
+def convolution_shares(model: ContrastiveFeatures) -> Array | None:
+    """Share of each component in the convolution block, by squares; None without that block."""
+    if model.convolution_ is None or len(getattr(model.decompose_, "block_dims_", None) or ()) != 2:
         return None
     size, own = (
         kernels.gram([U.astype(np.float64) for U in block]).diagonal()
@@ -160,24 +157,16 @@ def channel_rows(model: ContrastiveFeatures) -> list[str]:
     return names
 
 
-def row_kinds(spectrogram: Any) -> tuple[Array, Array, Array]:
-    """Which frequency rows are magnitudes, which the mean and which polarity."""
-    kinds = getattr(spectrogram, "row_kinds_", None)
-    if kinds is None:
-        kinds = np.full(len(spectrogram.frequencies_), "magnitude")
-    return kinds == "magnitude", kinds == "mean", kinds == "polarity"
-
-
-def course(spectrogram: Any) -> tuple[Array, bool]:
-    """Values of the last axis, and whether these are percent of the window by strength."""
-    if getattr(spectrogram, "n_levels_", None) is None:
+def time_axis(spectrogram: Any) -> tuple[Array, bool]:
+    """Values of the last axis, and whether these are quantiles over time, in percent."""
+    if spectrogram.n_quantiles_ is None:
         return np.asarray(spectrogram.times_), False
-    return 100 * np.asarray(spectrogram.course_), True
+    return 100 * np.asarray(spectrogram.time_axis_), True
 
 
-def course_label(by_strength: bool, time_unit: str) -> str:
+def time_axis_label(by_strength: bool, time_unit: str) -> str:
     """Name of the last axis."""
-    return "moments, weakest first (%)" if by_strength else f"time in the window ({time_unit})"
+    return "quantile over time (%)" if by_strength else f"time in the window ({time_unit})"
 
 
 def order_label(components: Sequence[Component]) -> str:
@@ -189,7 +178,7 @@ def order_label(components: Sequence[Component]) -> str:
 
 def units(model: ContrastiveFeatures) -> tuple[str, str]:
     """Units of frequency and of time."""
-    known = model.tensorize_.fs is not None
+    known = model.spectrogram_ is not None and model.spectrogram_.fs is not None
     return ("Hz", "s") if known else ("cycles/sample", "samples")
 
 
@@ -208,10 +197,10 @@ def _separation(W: Array, y: Array) -> Array:
 
 def _sentence(c: Component) -> str:
     parts = [f"{_channels(c)}, {_frequencies(c)}, {_times(c)}"]
-    if c.shapes is not None and c.shapes > MOSTLY:
-        parts[0] = f"mostly shapes ({100 * c.shapes:.0f} % of it), with {parts[0]}"
-    elif c.shapes is not None:
-        parts[0] += f", with shapes ({100 * c.shapes:.0f} % of it)"
+    if c.convolution_share is not None and c.convolution_share > MOSTLY:
+        parts[0] = f"mostly waveforms ({100 * c.convolution_share:.0f} % of it), with {parts[0]}"
+    elif c.convolution_share is not None:
+        parts[0] += f", with waveforms ({100 * c.convolution_share:.0f} % of it)"
     at = c.speaks_for
     if at is not None and c.class_means is not None and c.separation is not None:
         mean = float(c.class_means[at])
@@ -245,15 +234,8 @@ def _channels(c: Component) -> str:
 
 
 def _frequencies(c: Component) -> str:
-    """Name the peak and the band that holds 80 % of the squared profile, and its kind."""
+    """Name the peak and the band that holds 80 % of the squared profile."""
     profile = c.frequency_profile**2
-    signed = np.zeros_like(profile) if c.polarity_profile is None else c.polarity_profile**2
-    if signed.sum() > profile.sum():
-        return f"{_band(c, profile + signed)}, with the sign of the leads"
-    return _band(c, profile + signed)
-
-
-def _band(c: Component, profile: Array) -> str:
     total = float(profile.sum())
     if total <= 0:
         return "at no frequency"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
-from tensorcontrast.report.components import course_label, describe_components, order_label
+from tensorcontrast.report.components import describe_components, order_label, time_axis_label
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text
@@ -40,11 +40,10 @@ def plot_components(
     classes: Sequence[str] | None = None,
     n_components: int = 6,
 ) -> Figure:
-    """Draw what each component is: its channels, its frequencies, its course in the window.
+    """Draw what each component is: its channels, its frequencies, its profile over time.
 
-    The course is over time, or over the moments of the window from the weakest to the strongest,
-    as the spectrogram has them. Where it has rows of polarity, a dashed line shows them over the
-    frequencies.
+    The profile is over the frames of the window, or over quantiles of them from the weakest to the
+    strongest, as the spectrogram has them.
 
     Parameters
     ----------
@@ -90,14 +89,7 @@ def plot_components(
             labelrotation=60 if max(map(len, names)) > 3 or len(names) > 9 else 0,
         )
         axis.set_ylabel(f"component {component.index}")
-        hertz, signed = component.frequencies, component.polarity_profile
-        axes[row, 1].plot(
-            hertz, component.frequency_profile, color=style.VERMILION, label="magnitude"
-        )
-        if signed is not None:
-            axes[row, 1].plot(hertz, signed, color=style.PINK, ls=style.LINES[1], label="polarity")
-            if row == 0:
-                axes[row, 1].legend(loc="best", handlelength=2.2, borderaxespad=0.2)
+        axes[row, 1].plot(component.frequencies, component.frequency_profile, color=style.VERMILION)
         dots = "o-" if len(component.times) < 30 else "-"
         axes[row, 2].plot(component.times, component.time_profile, dots, color=style.GREEN, ms=3)
         for axis in axes[row, :3]:
@@ -112,13 +104,13 @@ def plot_components(
             axis.grid(axis="x", visible=True)
             axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.invert_yaxis()
-    third = "moments" if first.by_strength else "time"
+    third = "quantiles over time" if first.by_strength else "time"
     titles = ["channels", "frequencies", third, "mean by class"]
     for axis, title in zip(axes[0], titles, strict=False):
         axis.set_title(title)
     axes[-1, 0].set_xlabel("channel (weight of unit norm)")
     axes[-1, 1].set_xlabel(f"frequency ({first.frequency_unit})")
-    axes[-1, 2].set_xlabel(course_label(first.by_strength, first.time_unit))
+    axes[-1, 2].set_xlabel(time_axis_label(first.by_strength, first.time_unit))
     if labelled:
         axes[-1, 3].set_xlabel("standard deviations")
     return figure

@@ -73,7 +73,7 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
     if view.components:
         parts.append("<h3>What each feature is</h3>")
         first = view.components[0]
-        course = "the moments of a window, weakest to strongest" if first.by_strength else "time"
+        course = "quantiles over time, weakest to strongest" if first.by_strength else "time"
         parts.append(
             '<p class="lead">Every feature is one component: weights of channels × a profile over '
             f"frequencies × a course over {course}. They are ordered "

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.decompose.origins import APART
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.components import Component, describe_components
@@ -77,7 +76,8 @@ def report_from_model(
         prefix="",
     )
     rank = features.shape[1]
-    by_time = getattr(model.tensorize_, "n_levels_", None) is None
+    spectrogram = model.spectrogram_
+    by_time = spectrogram is None or spectrogram.n_quantiles_ is None
     figures = []
     if any(len(table.budgets) > 1 for table in tables):
         figures.append(label_curve(tables))
@@ -96,9 +96,10 @@ def report_from_model(
             f"What did {rank} features, learned without labels, find in {name}, and what does "
             "each of them stand for?",
             "Each window of the signal became a spectrogram (channel × frequency × "
-            f"{'time' if by_time else 'level, from its weakest moments to its strongest'}). All "
-            "windows together were taken apart into components; how much of each component a "
-            "window holds are its features.",
+            f"{'time' if by_time else 'quantile over time, weakest frames first'})"
+            f"{'' if model.convolution_ is None else ', coupled with random-convolution features'}"
+            ". All windows together were decomposed into components; how much of each component "
+            "a window holds are its features.",
         ],
         facts=recording_facts(recordings),
         tables=tables,
@@ -133,9 +134,8 @@ def model_view(
                 "Convergence",
                 "Relative reconstruction error of the spectrograms, contrast "
                 "and share of windows whose pseudo class changes, over iterations. Where a dashed "
-                "line is drawn, the contrast begins: some reconstruction is given up for it. Where "
-                "it rises and falls, graphs of few and of many clusters take turns, and every "
-                "value is at the temperature of its iteration. A sudden fall "
+                "line is drawn, the contrast begins: some reconstruction is given up for it. A "
+                "sudden fall "
                 "just before: iterations have gone over a sketch of the windows, and the last ones "
                 "see them all.",
                 plot_convergence(history),
@@ -156,8 +156,8 @@ def model_view(
     components: list[Component] = []
     if (
         isinstance(model, ContrastiveFeatures)
+        and model.spectrogram_ is not None
         and len(model.factors_) == 3
-        and hasattr(model.tensorize_, "frequencies_")
     ):
         usable = known and features is not None
         components = describe_components(
@@ -175,22 +175,21 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(part, "rank_"):
         facts.append(("features", str(part.rank_)))
     if hasattr(part, "dims_"):
-        dims = getattr(getattr(model, "tensorize_", None), "output_shape_", part.dims_)
+        spectrogram = getattr(model, "spectrogram_", None)
+        dims = part.dims_ if spectrogram is None else spectrogram.output_shape_
         facts.append(("spectrogram", " × ".join(str(d) for d in dims)))
-    if getattr(model, "shapes_", None) is not None:
-        count = len(model.shapes_["convolution"].components_)
-        facts.append(("convolution features", f"{count} values"))
-    if getattr(part, "noise_gains_", None) is not None:
-        directions = f"{len(part.noise_gains_)} directions"
-        facts.append(("read against noise", directions))
-    distance = getattr(part, "neighbour_distance_", None)
-    if distance is not None:
-        by = "where windows come from" if distance >= APART else "their features"
-        facts.append(("pseudo classes by", by))
+    convolution = getattr(model, "convolution_", None)
+    if convolution is not None:
+        facts.append(("convolution features", f"{len(convolution.components_)} values"))
+    if getattr(part, "nuisance_gains_", None) is not None:
+        facts.append(("nuisance metric", f"{len(part.nuisance_gains_)} directions"))
     if hasattr(part, "n_iter_"):
         facts.append(("iterations", str(part.n_iter_)))
     if hasattr(part, "reconstruction_error_"):
         facts.append(("relative error", f"{float(part.reconstruction_error_):.3f}"))
+    for decision in getattr(model, "decisions_", ()):
+        outcome, statistic = decision["outcome"], decision["statistic"]
+        facts.append((f"chosen: {decision['name']}", f"{outcome} ({statistic})"))
     return facts
 
 

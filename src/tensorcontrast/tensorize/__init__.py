@@ -1,6 +1,6 @@
 """Transformers from signals [n, channel, time] to tensors and features."""
 
-from tensorcontrast.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 __all__ = ["ConvolutionFeatures", "SpectrogramTensor"]

@@ -1,8 +1,9 @@
-"""The coupled blocks of a signal: its spectrogram tensor and its convolution features (E22)."""
+"""Coupled blocks of signals: several transformers of the same windows, side by side (E22)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,125 +11,65 @@ import numpy as np
 
 from tensorcontrast import checks
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures
-
-N_COMPONENTS = 256
-"""Random-convolution features, at most."""
-
-WEIGHT = 1.4
-"""Standard deviation of all convolution features together against that of the spectrogram."""
-
-LEAST_WINDOWS = 32
-"""Windows from which ``shapes="auto"`` asks for convolution features; fewer tell little."""
 
 
 @dataclass(frozen=True)
 class SignalBlocks:
-    """A fitted spectrogram transformer and fitted convolution features, as two coupled blocks.
+    """Fitted transformers of the same signals, and the number each block is multiplied with."""
 
-    ``gain`` is what the convolution features are multiplied with, ``width`` the size of their
-    block. Where there are fewer features than that, the last entries of the block are zero.
-    """
-
-    tensorize: Any
-    convolution: ConvolutionFeatures
-    gain: float
-    width: int
+    transformers: tuple[Any, ...]
+    scales: tuple[float, ...]
 
     @property
     def missing(self) -> str:
-        """What NaN are: mistakes always."""
-        return "error"
+        """What NaN are: missing values where every transformer takes them, else mistakes."""
+        masked = all(getattr(t, "missing", "error") == "mask" for t in self.transformers)
+        return "mask" if masked else "error"
 
     @property
     def block_dims(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of both blocks."""
-        return tuple(int(d) for d in self.tensorize.output_shape_), (self.width,)
+        """Shapes of the blocks of one window."""
+        return tuple(tuple(int(d) for d in t.output_shape_) for t in self.transformers)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Rows (n, i) of signals: the spectrogram tensor, then the convolution features."""
-        tensors = np.asarray(self.tensorize.transform(X))
-        size = tensors[0].size
-        out = np.zeros((len(tensors), size + self.width), tensors.dtype)
-        out[:, :size] = tensors.reshape(len(tensors), -1)
-        values = checks.plain_output(self.convolution, X) * np.float32(self.gain)
-        out[:, size : size + values.shape[1]] = values
+        """Rows (n, i) of signals: all blocks, flattened and scaled, one after the other."""
+        blocks = [_rows(t, X) for t in self.transformers]
+        sizes = np.cumsum([0, *(block.shape[1] for block in blocks)])
+        dtype = np.result_type(*blocks)
+        out = np.empty((len(blocks[0]), sizes[-1]), dtype)
+        for block, scale, first, last in zip(
+            blocks, self.scales, sizes[:-1], sizes[1:], strict=True
+        ):
+            np.multiply(block, dtype.type(scale), out=out[:, first:last])
         return out
 
-    def state(self) -> dict[str, Any]:
-        """Return what was learned."""
-        return {"convolution": self.convolution, "gain": self.gain, "width": self.width}
 
+def learn_blocks(transformers: Sequence[Any], signals: np.ndarray) -> SignalBlocks:
+    """Couple fitted transformers, every block scaled to the same variance over ``signals``.
 
-def learn(signals: np.ndarray, tensorize: Any, weight: float = WEIGHT) -> SignalBlocks:
-    """Learn convolution features of some signals for the tensors of a fitted transformer."""
-    tensors = np.asarray(tensorize.transform(signals))
-    width = _width(tensors.shape[2:])
-    jobs, unit = getattr(tensorize, "n_jobs", None), getattr(tensorize, "unit_", 1.0)
-    convolution = ConvolutionFeatures(min(N_COMPONENTS, width), n_jobs=jobs)
-    convolution._learn(signals, unit)
-    values = checks.plain_output(convolution, signals)
+    The first block keeps its units; a block without variance as well. Equation E22.
+    """
     spreads = [
-        math.sqrt(float(A.reshape(len(A), -1).var(axis=0, dtype=np.float64).sum()))
-        for A in (tensors, values)
+        math.sqrt(float(np.nanvar(_rows(t, signals), axis=0, dtype=np.float64).sum()))
+        for t in transformers
     ]
-    gain = weight * spreads[0] / spreads[1] if spreads[1] > 0 else 0.0
-    return SignalBlocks(tensorize, convolution, gain, width)
+    scales = tuple(spreads[0] / s if s > 0 and spreads[0] > 0 else 1.0 for s in spreads)
+    return SignalBlocks(tuple(transformers), scales)
 
 
-def _width(rest: tuple[int, ...]) -> int:
-    """Size of the convolution block: about ``N_COMPONENTS``, in whole channels of a spectrogram."""
-    one = math.prod(rest)
-    return max(1, round(N_COMPONENTS / one)) * one
+def _rows(transformer: Any, X: np.ndarray) -> np.ndarray:
+    made = np.asarray(checks.plain_output(transformer, X))
+    return made.reshape(len(made), -1)
 
 
-def restored(state: Any, tensorize: Any, n_channels: int, n_times: int) -> SignalBlocks:
-    """Make again what ``state`` came of, and check it, as it may come from a damaged file."""
-    if not isinstance(state, dict) or set(state) != {"convolution", "gain", "width"}:
-        raise InvalidInputError("the shapes of the model are no convolution features; fit again")
-    convolution = state["convolution"]
-    if not isinstance(convolution, ConvolutionFeatures):
-        raise InvalidInputError("the shapes of the model hold no arrays; fit again")
-    sizes = convolution.n_channels_in_, convolution.n_times_in_
-    if sizes != (n_channels, n_times):
-        raise InvalidInputError(
-            f"shapes of windows of {sizes[0]} channels and {sizes[1]} samples do not fit windows "
-            f"of {n_channels} and {n_times}; fit again"
-        )
-    gain, width = state["gain"], state["width"]
+def check_scales(scales: Any, count: int) -> tuple[float, ...]:
+    """Return scales of blocks as a model file holds them, checked."""
     if (
-        not isinstance(gain, float)
-        or not math.isfinite(gain)
-        or type(width) is not int
-        or width != _width(tuple(tensorize.output_shape_)[1:])
-        or len(convolution.components_) > width
+        not isinstance(scales, tuple)
+        or len(scales) != count
+        or not all(isinstance(s, float) and math.isfinite(s) and s > 0 for s in scales)
     ):
         raise InvalidInputError(
-            f"shapes of gain {gain} in a block of {width} do not fit spectrograms of shape "
-            f"{tensorize.output_shape_}; fit again"
+            f"scales {scales!r} do not fit {count} coupled blocks; fit the model again"
         )
-    return SignalBlocks(tensorize, convolution, gain, width)
-
-
-def asked(wanted: bool | str, tensorize: Any, decompose: Any, n_samples: int) -> bool:
-    """Whether convolution features are to be coupled with tensors of this fitted transformer.
-
-    "auto" wants them where frames are in levels (windows are aligned to nothing, so that only how
-    often a shape comes counts) and where the decomposition takes coupled blocks.
-    """
-    able = getattr(type(decompose), "takes_blocks", False)
-    masked = getattr(tensorize, "missing", "error") == "mask"
-    if wanted == "auto":
-        in_levels = getattr(tensorize, "n_levels_", None) is not None
-        return able and in_levels and not masked and n_samples >= LEAST_WINDOWS
-    if wanted and not able:
-        raise InvalidInputError(
-            f"shapes=True: {type(decompose).__name__} takes no coupled blocks; use CPD, ATD or "
-            "PLC, or shapes='auto'"
-        )
-    if wanted and masked:
-        raise InvalidInputError(
-            "shapes=True: shapes of signals with gaps are not known; use shapes=False with "
-            "missing='mask', or fill the gaps"
-        )
-    return bool(wanted)
+    return scales

@@ -86,13 +86,13 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     n_components : int, default=256
         Largest number of principal components. There are fewer where the windows or the PPV are
         fewer, and components without variance are left out.
-    n_biases : int, default=4
+    n_biases : int, default=8
         Biases per kernel and dilation: the quantiles (i + 1/2) / ``n_biases`` of the outputs.
-    dilations : {"octave", "half-octave"}, default="octave"
+    dilations : {"octave", "half-octave"}, default="half-octave"
         Spacing of the dilations: powers of 2, or powers of √2 rounded to whole samples (1, 2, 3, 4,
         6, 8, 11, 16, …). The largest one is (n_times − 1) // 8, at which a kernel is as long as the
         window.
-    column_scaling : float, default=0.0
+    column_scaling : float, default=0.75
         Exponent p in [0, 1]. PPV are divided by the p-th power of their standard deviation before
         the PCA: 0 leaves them as they are, 1 standardises them. Standard deviations below 1/1000
         of the largest count as 1/1000 of it.
@@ -138,9 +138,9 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     >>> X = np.random.default_rng(0).normal(size=(40, 3, 128))
     >>> features = ConvolutionFeatures(n_components=8).fit(X)
     >>> features.dilations_
-    array([1, 2, 4, 8])
+    array([ 1,  2,  3,  4,  6,  8, 11])
     >>> features.transform(X).shape, features.ppv(X).shape
-    ((40, 8), (40, 1344))
+    ((40, 8), (40, 4704))
     """
 
     #: Learned attributes whose names do not end in an underscore.
@@ -161,9 +161,9 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def __init__(
         self,
         n_components: int = 256,
-        n_biases: int = 4,
-        dilations: str = "octave",
-        column_scaling: float = 0.0,
+        n_biases: int = 8,
+        dilations: str = "half-octave",
+        column_scaling: float = 0.75,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:

@@ -9,8 +9,8 @@ import scipy.fft
 import scipy.signal
 
 from tensorcontrast._arrays import as_array
-from tensorcontrast._stft import Frames
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.tensorize.stft import Frames
 
 
 def make_window(given: str | tuple[Any, ...] | list[Any], n_fft: int) -> np.ndarray:

@@ -10,9 +10,9 @@ import joblib
 import numpy as np
 import scipy.fft
 
-from tensorcontrast._course import to_levels
 from tensorcontrast._signals import check_finite, without_level
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
 
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
 """What a tensor can hold of the short-time Fourier transform."""
@@ -95,29 +95,23 @@ class Frames:
     floor: float
     mean_row: bool
     dtype: np.dtype[Any]
-    reference: np.ndarray | None = None  # weights of the channels that phases are taken against
-    n_levels: int | None = None  # None = frames in time
+    n_quantiles: int | None = None  # None = frames in time
     unit: float = 1.0  # what signals are divided by
     level_response: np.ndarray | None = None  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
-        """Channels, frequencies and frames, or levels, of a tensor."""
+        """Channels, frequencies and frames, or quantiles, of a tensor."""
         *rows, frames = self.in_time(n_channels, n_times)
-        return rows[0], rows[1], self.n_levels or frames
+        return rows[0], rows[1], self.n_quantiles or frames
 
     def in_time(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
-        """Channels, frequencies and frames before these become levels."""
+        """Channels, frequencies and frames before these are pooled."""
         parts = 2 if self.representation in ("log-real-imag", "complex") else 1
-        f = self.n_fft // 2 + 1
-        rows = f + self.mean_row + (0 if self.reference is None else f)
+        rows = self.n_fft // 2 + 1 + self.mean_row
         return parts * n_channels, rows, n_frames(n_times, self.n_fft, self.hop)
 
-    def fill(self, X: np.ndarray, out: np.ndarray, lost: np.ndarray | None = None) -> None:
-        """Write the tensors of a block of signals, frames in time, to ``out``.
-
-        Frames (n, c, t) that are ``lost`` count as 0 in the reference; what is written of them
-        says nothing.
-        """
+    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
+        """Write the tensors of a block of signals, frames in time, to ``out``."""
         # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
         c, f = X.shape[1], self.n_fft // 2 + 1
         X, level = without_level(X, self.dtype, self.unit)
@@ -142,10 +136,6 @@ class Frames:
                 np.sqrt(part, out=part)
             elif self.representation == "log-magnitude":
                 self._log(part)
-            if self.reference is not None:
-                if lost is not None:
-                    Z[np.broadcast_to(lost[:, :, None], Z.shape)] = 0
-                out[:, :, f + self.mean_row :] = self._signed(in_phase(Z, self.reference))
         if self.mean_row:
             total = float(self.n_fft if self.window is None else self.window.sum(dtype=float))
             total /= self.n_fft**0.5 if self.norm == "ortho" else 1
@@ -172,20 +162,6 @@ class Frames:
         if self.representation == "sqrt-magnitude":
             return np.asarray(np.copysign(np.sqrt(np.abs(values)), values))
         return np.asarray(np.copysign(np.log1p(np.abs(values) / self.floor), values))
-
-
-def in_phase(Z: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Part of each channel of Z (n, c, f, t) in phase with a weighted sum of all of them."""
-    # One product a sample, so that blocks of other sizes give the same numbers.
-    R = reference.astype(Z.dtype) @ Z.reshape(*Z.shape[:2], -1)  # n, f·t
-    return in_phase_with(Z, R.reshape(len(Z), 1, *Z.shape[2:]))
-
-
-def in_phase_with(Z: np.ndarray, R: np.ndarray) -> np.ndarray:
-    """Re(Z·R̄/|R|), 0 where R is 0: the part of Z (n, c, f, t) in phase with R (n, 1, f, t)."""
-    size = np.abs(R)
-    unit = np.divide(R, size, out=np.zeros_like(R), where=size > 0)
-    return np.asarray(Z.real * unit.real + Z.imag * unit.imag)
 
 
 def compute_tensors(
@@ -227,12 +203,12 @@ def compute_tensors(
 
     def work(start: int) -> None:
         block, made = X[start : start + step], out[start : start + step]
-        if frames.n_levels is None:
+        if frames.n_quantiles is None:
             in_order(block, made)
             return
         whole = np.empty((len(block), *in_time), frames.dtype)
         in_order(block, whole)
-        to_levels(whole, made)
+        pool_quantiles(whole, made)
 
     def in_order(block: np.ndarray, made: np.ndarray) -> None:
         gaps = np.isnan(block) if missing and block.dtype.kind == "f" else None
@@ -241,7 +217,7 @@ def compute_tensors(
             return
         covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
         lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, t
-        frames.fill(np.where(gaps, 0, block), made, lost)
+        frames.fill(np.where(gaps, 0, block), made)
         parts = made.reshape(len(made), -1, X.shape[1], *made.shape[2:])
         np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
 

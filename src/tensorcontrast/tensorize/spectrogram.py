@@ -1,0 +1,434 @@
+"""From signals [n, channel, time] to tensors [n, channel, frequency, time frame]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.fft
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import _learned
+from tensorcontrast._arrays import float_type
+from tensorcontrast._signals import (
+    as_signals,
+    check_finite,
+    float32_unit,
+    some_windows,
+    typical_spread,
+)
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.tensorize.overlap_add import (
+    check_tensors,
+    make_window,
+    overlap_add,
+    weights_of_samples,
+)
+from tensorcontrast.tensorize.spectrogram_checks import check_learned, check_together
+from tensorcontrast.tensorize.stft import (
+    HINT,
+    REPRESENTATIONS,
+    Frames,
+    automatic_frames,
+    compute_tensors,
+    frame_sizes,
+    n_frames,
+)
+
+__all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
+
+_HOMOGENEOUS = ("sqrt-magnitude", "magnitude", "complex")
+"""Representations in which a factor of the signals is a factor of the tensors."""
+
+_PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0, 256, 64)}
+"""Sampling rate (Hz), n_fft and hop of the paper's data."""
+
+
+class SpectrogramTensor(TransformerMixin, BaseEstimator):
+    """Short-time Fourier transform of every channel, as a tensor for decomposition.
+
+    Signals [n, channel, time] become tensors [n, channel', frequency, frame]. Frame t holds the
+    samples t·hop … t·hop + n_fft − 1; nothing is padded, so samples behind the last whole frame
+    are left out. With Z the real FFT of the frames under the window:
+
+    ================== ======================================================= ==========
+    representation     values                                                  channels
+    ================== ======================================================= ==========
+    "sqrt-magnitude"   √|Z|                                                    C
+    "magnitude"        |Z|                                                     C
+    "log-magnitude"    log(|Z| + floor)                                        C
+    "log-real-imag"    log(|Re Z| + floor), then log(|Im Z| + floor)           2 C
+    "complex"          Re Z, then Im Z; the only one that can be inverted      2 C
+    ================== ======================================================= ==========
+
+    Parameters
+    ----------
+    fs : float or None, default=None
+        Sampling rate in Hz. None counts frequencies in cycles per sample and times in samples.
+    n_fft, hop : int or None, default=None
+        Samples of a frame and from one frame to the next. None chooses from length and ``fs``,
+        see `automatic_frames`; a given ``n_fft`` alone has a hop of an eighth to a half of it.
+        A hop above ``n_fft`` leaves samples between the frames out.
+    window : str or tuple, default="hann"
+        Window by its name in `scipy.signal.get_window` (periodic form), or "rectangular"; with
+        parameters as a tuple, such as ``("kaiser", 8.0)``.
+    representation : str, default="sqrt-magnitude"
+        See the table.
+    mean_row : bool, default=False
+        Append a frequency row with the signed mean of the frame (DC row), under the law of the
+        other rows: with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
+        "sqrt-magnitude", sign(m)·log(1 + |m| / floor) for the logarithms. So a change of units
+        scales all rows alike where there is no logarithm. The other rows do not tell +1 g from
+        −1 g. Imaginary channels hold 0 there.
+    n_quantiles : int or None, default=None
+        Quantile pooling over time: sort the frames of every row, and keep the means of so many
+        equal shares of them, from the smallest to the largest. They tell how strong a frequency is
+        in its weakest and in its strongest moments, wherever these are in the window. None keeps
+        the frames in time. Windows of fewer frames have as many quantiles as frames.
+    norm : {"backward", "ortho"}, default="backward"
+        "ortho" divides Z by √n_fft.
+    floor : float, default=1e-3
+        What is added before a logarithm, in units of Z.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision of the computation and the result, whatever that of the signals.
+    missing : {"error", "mask"}, default="error"
+        What NaN in signals are: mistakes, or samples that were not observed (dropped electrodes,
+        gaps). With "mask" a frame that holds one is NaN in that channel, for a decomposition with
+        ``missing="mask"``.
+    n_jobs : int or None, default=None
+        Threads. None is one for each processor that this process may use; −1 is all.
+
+    Attributes
+    ----------
+    n_fft_, hop_ : int
+        Samples of a frame and from one frame to the next.
+    unit_ : float
+        What signals are divided by, so that tensors are in units of it (of its root for
+        "sqrt-magnitude"): 1 unless the standard deviation of the fitted signals is below 1e-12 or
+        above 1e12, or `ContrastiveFeatures` fitted this to float64 signals. Always 1 with a
+        logarithm, and with ``dtype="float64"`` in a fit of its own.
+    n_channels_in_, n_times_in_ : int
+        Channels and samples that the signals must have.
+    n_quantiles_ : int or None
+        Quantiles over time; None where frames are in time.
+    row_kinds_ : ndarray of shape (n_frequencies,)
+        What each row holds: "magnitude" (or parts of Z), then "mean".
+    frequencies_ : ndarray of shape (n_frequencies,)
+        Frequency of each row in Hz; the mean row counts as 0.
+    times_ : ndarray of shape (n_frames,)
+        Centre of each frame in seconds from the start of the window.
+    output_shape_ : tuple of int
+        Shape of one tensor: channels, frequencies, frames or quantiles.
+    covered_ : ndarray of bool of shape (n_times,)
+        Samples that `inverse_transform` can restore: those under the window of a frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+    >>> X = np.random.default_rng(0).normal(size=(5, 3, 128))
+    >>> SpectrogramTensor(fs=50).fit_transform(X).shape
+    (5, 3, 33, 9)
+    >>> SpectrogramTensor(fs=50, n_quantiles=4, mean_row=True).fit_transform(X).shape
+    (5, 3, 34, 4)
+    >>> SpectrogramTensor.paper("har").fit(np.zeros((1, 9, 128))).output_shape_
+    (18, 33, 33)
+    """
+
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_frames",)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fs": [Interval(Real, 0, None, closed="neither"), None],
+        "n_fft": [Interval(Integral, 2, None, closed="left"), None],
+        "hop": [Interval(Integral, 1, None, closed="left"), None],
+        "window": [str, tuple, list],
+        "representation": [StrOptions(set(REPRESENTATIONS))],
+        "mean_row": ["boolean"],
+        "n_quantiles": [Interval(Integral, 1, None, closed="left"), None],
+        "norm": [StrOptions({"backward", "ortho"})],
+        "floor": [Interval(Real, 0, None, closed="neither")],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "missing": [StrOptions({"error", "mask"})],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        fs: float | None = None,
+        n_fft: int | None = None,
+        hop: int | None = None,
+        window: str | tuple[Any, ...] = "hann",
+        representation: str = "sqrt-magnitude",
+        mean_row: bool = False,
+        norm: str = "backward",
+        floor: float = 1e-3,
+        dtype: str = "float32",
+        missing: str = "error",
+        n_jobs: int | None = None,
+        n_quantiles: int | None = None,
+    ) -> None:
+        self.fs = fs
+        self.n_fft = n_fft
+        self.hop = hop
+        self.window = window
+        self.representation = representation
+        self.mean_row = mean_row
+        self.norm = norm
+        self.floor = floor
+        self.dtype = dtype
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.n_quantiles = n_quantiles
+
+    @classmethod
+    def paper(cls, dataset: str, **params: Any) -> SpectrogramTensor:
+        """Return the transformer of the paper: "log-real-imag" under a rectangular window.
+
+        Tensors are 18×33×33 for "har" (9 channels of 128 samples), 14×129×86 for "sleep-edf" (7 of
+        3000) and 24×129×75 for "ptb-xl" (12 of 5000). The public code of ATD also divides the
+        transform of HAR, and of no other data, by √n_fft; pass ``norm="ortho"`` for that.
+
+        Parameters
+        ----------
+        dataset : {"har", "sleep-edf", "ptb-xl"}
+            Which data.
+        **params
+            Parameters to set otherwise.
+        """
+        if not isinstance(dataset, str) or dataset not in _PAPER:
+            raise InvalidInputError(
+                f"no paper preset {dataset!r}; there are {', '.join(sorted(_PAPER))}"
+            )
+        fs, n_fft, hop = _PAPER[dataset]
+        given = {"fs": fs, "n_fft": n_fft, "hop": hop, "window": "rectangular"}
+        return cls(**{**given, "representation": "log-real-imag", **params})
+
+    def fit(self, X: Any, y: Any = None) -> SpectrogramTensor:
+        """Fix frames and shapes; of the values only the order of magnitude matters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_channels, n_times)
+            Signals.
+        y : ignored
+
+        Returns
+        -------
+        SpectrogramTensor
+            Itself.
+        """
+        self._check_params()
+        self._check_rate(X)
+        with _learned.learning(self) as model:
+            model._learn(X)
+        return self
+
+    def _learn(self, X: Any) -> None:
+        """Fit this estimator, which has learned nothing yet."""
+        X = as_signals(X, missing=self.missing == "mask")
+        if len(X) == 0:
+            raise InvalidInputError("X holds no sample; fit needs at least one")
+        check_finite(X, nan=self.missing == "mask", hint=HINT)
+        n_times = X.shape[2]
+        n_fft, hop = frame_sizes(n_times, self.fs, self.n_fft, self.hop)
+        if n_fft > n_times:
+            raise InvalidInputError(
+                f"signals of {n_times} samples are too short for n_fft={n_fft}; use an n_fft of at "
+                f"most {n_times}, or longer windows"
+            )
+        self.n_fft_, self.hop_ = n_fft, hop
+        self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
+        some = some_windows(X)
+        self.unit_ = self._unit(some)
+        self.n_quantiles_ = None
+        if self.n_quantiles is not None:
+            self.n_quantiles_ = min(int(self.n_quantiles), n_frames(n_times, n_fft, hop))
+        self._frames = self._make_frames()
+        self.output_shape_ = self._frames.shape(X.shape[1], n_times)
+        rate = 1.0 if self.fs is None else float(self.fs)
+        rows = np.fft.rfftfreq(n_fft, 1 / rate)
+        self.frequencies_ = np.concatenate([rows, np.zeros(int(self.mean_row))])
+        starts = hop * np.arange(self._frames.in_time(X.shape[1], n_times)[2])
+        self.times_ = (starts + (n_fft - 1) / 2) / rate
+        self.covered_ = self._weights()[1]
+
+    def _unit(self, some: np.ndarray, exact: bool = False) -> float:
+        """Return what signals are divided by: 1 unless float32 could not hold their spectra.
+
+        ``exact`` takes their typical spread where they are float64: so signals in another unit
+        become the same numbers. A power of four changes no digit, and is enough for float32.
+        """
+        if self.representation not in _HOMOGENEOUS:
+            return 1.0  # the floor of a logarithm is in units of the signals
+        spread = typical_spread(some)
+        if exact and float_type(some.dtype) == np.float64:
+            return spread
+        return 1.0 if self.dtype == "float64" else float32_unit(spread)
+
+    def _divide_by_spread(self, X: np.ndarray) -> None:
+        """Divide signals by the typical spread of these, the fitted ones, from now on."""
+        self.unit_ = self._unit(some_windows(X), exact=True)
+        self._frames = self._make_frames()
+
+    @property
+    def time_axis_(self) -> np.ndarray:
+        """What the last axis of a tensor counts: times of frames, or middles of quantiles, 0–1."""
+        check_is_fitted(self)
+        count = self.n_quantiles_
+        return self.times_ if count is None else (np.arange(count) + 0.5) / count
+
+    @property
+    def row_kinds_(self) -> np.ndarray:
+        """What each frequency row holds: "magnitude" or "mean"."""
+        check_is_fitted(self)
+        f = self.n_fft_ // 2 + 1
+        return np.repeat(["magnitude", "mean"], (f, int(self.mean_row)))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Turn signals into tensors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_channels, n_times)
+            Signals with the channels and length of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, *output_shape_)
+            Tensors.
+        """
+        X = self._check_signals(X)
+        missing = self.missing == "mask"
+        return compute_tensors(X, self._frames, n_jobs=self.n_jobs, missing=missing)
+
+    def iter_chunks(self, X: Any, chunk_size: int) -> Iterator[np.ndarray]:
+        """Yield the tensors of ``chunk_size`` samples after another, so that not all are in memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_channels, n_times)
+            Signals with the channels and length of `fit`; a memory map is read chunk by chunk.
+        chunk_size : int
+            Samples in a chunk; the last may have fewer.
+
+        Yields
+        ------
+        ndarray of shape (up to chunk_size, *output_shape_)
+            Together what `transform` returns.
+        """
+        X = self._check_signals(X)
+        if not isinstance(chunk_size, Integral) or chunk_size < 1:
+            raise InvalidInputError(f"chunk_size is {chunk_size!r}; use an integer of 1 or more")
+        frames, missing = self._frames, self.missing == "mask"
+        # A generator expression: the checks above run now, not at the first chunk.
+        return (
+            compute_tensors(
+                X[s : s + chunk_size], frames, first=s, n_jobs=self.n_jobs, missing=missing
+            )
+            for s in range(0, len(X), int(chunk_size))
+        )
+
+    def inverse_transform(self, tensors: Any) -> np.ndarray:
+        """Return the signals whose frames are nearest to the tensors, in the least-squares sense.
+
+        With y_t the inverse FFT of frame t and w the window, x = Σ_t w·y_t / Σ_t w² by overlap-add.
+        Tensors of `transform` give their signals back, except for the samples that no frame covers
+        (see ``covered_``), which are 0.
+
+        Parameters
+        ----------
+        tensors : array-like of shape (n_samples, *output_shape_)
+            Tensors in the representation "complex".
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_channels, n_times)
+            Signals.
+        """
+        check_is_fitted(self)
+        representation = self._frames.representation
+        if representation != "complex":
+            raise InvalidInputError(
+                f"representation {representation!r} has lost the phase, so that there is no way "
+                "back to signals; use representation='complex'"
+            )
+        tensors = check_tensors(tensors, self.output_shape_)
+        signals = overlap_add(tensors, self._frames, self._weights()[0], self.covered_)
+        return signals if self._frames.unit == 1.0 else signals * signals.dtype.type(self.unit_)
+
+    def _check_params(self) -> None:
+        try:
+            self._validate_params()
+        except InvalidParameterError as error:
+            raise InvalidInputError(str(error)) from None
+        check_together(self)
+
+    def _check_learned(self) -> None:
+        """Check what a model file holds, and rebuild what it does not."""
+        check_learned(self)
+        self._frames = self._make_frames()
+        shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
+        if tuple(self.output_shape_) != shape:
+            raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
+        if np.shape(self.frequencies_) != (shape[1],):
+            count = np.size(self.frequencies_)
+            raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
+
+    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weight of each sample in the way back, and whether it has any."""
+        window = make_window(self.window, self.n_fft_)
+        frames = self._frames.in_time(self.n_channels_in_, self.n_times_in_)[2]
+        return weights_of_samples(window, self.hop_, frames, self.n_times_in_)
+
+    def _make_frames(self) -> Frames:
+        window, dtype = make_window(self.window, self.n_fft_), np.dtype(self.dtype)
+        return Frames(
+            n_fft=self.n_fft_,
+            hop=self.hop_,
+            window=None if (window == 1).all() else window.astype(dtype),
+            representation=self.representation,
+            norm=self.norm,
+            floor=float(self.floor),
+            mean_row=bool(self.mean_row),
+            dtype=dtype,
+            n_quantiles=self.n_quantiles_,
+            unit=float(self.unit_),
+            level_response=scipy.fft.rfft(window, norm=self.norm),
+        )
+
+    def _check_rate(self, X: Any) -> None:
+        """Raise where recordings have another sampling rate."""
+        rate = getattr(X, "fs", None)
+        if rate is not None and (self.fs is None or float(self.fs) != float(rate)):
+            raise InvalidInputError(
+                f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
+                f"fs={rate:g}, or the array X of the recordings"
+            )
+
+    def _check_signals(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        signals = as_signals(X, missing=self.missing == "mask")
+        n_channels, n_times = self.n_channels_in_, self.n_times_in_
+        if signals.shape[1:] != (n_channels, n_times):
+            raise InvalidInputError(
+                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
+                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
+            )
+        return signals
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of channels, as scikit-learn counts the second axis."""
+        return int(self.n_channels_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.missing == "mask"
+        tags.transformer_tags.preserves_dtype = []
+        return tags
