@@ -9,6 +9,9 @@ Half of the sets are for choosing between methods and settings, the others for r
 was written down before the first fit: the names are sorted without regard to case; the first,
 third, fifth … are for choosing.
 
+``--ablation`` compares the default with versions of it that lack or change one part, on the half
+for choosing.
+
 To develop a method, :func:`compare` judges estimators that are not in the list, next to the cells
 that a run has already:
 
@@ -237,6 +240,39 @@ def show(result: Compared, candidates: Sequence[str], console: Console) -> None:
         console.print(f"no result: {reason}", style="yellow", markup=False)
 
 
+def ablations() -> dict[str, Factory]:
+    """Return the default of ``ContrastiveFeatures``, and versions that lack or change one part."""
+    from tensorcontrast import PLC, ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor
+
+    def version(blocks: Sequence[Any] | None = None, **params: Any) -> Factory:
+        def make(rec: Recordings, seed: int) -> Any:
+            return ContrastiveFeatures(
+                rec.fs,
+                rec.channels,
+                tensorize=None if blocks is None else list(blocks),
+                decompose=PLC(**params),
+                random_state=seed,
+            )
+
+        return make
+
+    spectrogram, convolution = SpectrogramTensor(n_quantiles=4), ConvolutionFeatures()
+    return {
+        "default": version(),
+        "no metric": version(beta=0.0),
+        "no augmentation": version(trans_inv=False),
+        "no graph": version(gamma=0.0),
+        "no convolution": version([spectrogram]),
+        "no spectrogram": version([convolution]),
+        "DC row": version([SpectrogramTensor(n_quantiles=4, mean_row=True), convolution]),
+        "frames in time": version([SpectrogramTensor(), convolution]),
+        "octaves, 4 biases": version(
+            [spectrogram, ConvolutionFeatures(n_biases=4, dilations="octave")]
+        ),
+        "descent (E19)": version(solver="tied"),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, print the tables, write report and result file; 1 if a cell failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.archive", description=__doc__)
@@ -250,8 +286,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("runs/archive"))
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--no-report", action="store_true")
+    parser.add_argument("--ablation", action="store_true", help="judge versions of the default")
     parser.add_argument("--result", type=Path, help="file of results; by the name of the run")
     given = parser.parse_args(arguments)
+    if given.ablation:
+        compare(
+            ablations(),
+            sets=given.sets,
+            seeds=given.seeds,
+            baseline="default",
+            folder=given.folder,
+            n_jobs=given.jobs or 1,
+        )
+        return 0
     config = archive_config(
         given.folder,
         sets=given.sets,

@@ -290,9 +290,7 @@ def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
             rank=RANK, max_iter=30, tol=0, compress=None, random_state=0
         ),
         "CPD, 30 iterations": lambda: CPD(rank=RANK, max_iter=30, tol=0, random_state=0),
-        "PLC, 30 iterations and 5 epochs": lambda: PLC(
-            rank=RANK, max_iter=30, tol=0, n_epochs=5, random_state=0
-        ),
+        "PLC, 30 iterations": lambda: PLC(rank=RANK, max_iter=30, tol=0, random_state=0),
     }
     for name, make in timed.items():
         here, there = np.inf, np.inf

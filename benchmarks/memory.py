@@ -53,7 +53,7 @@ def fit(path: Path) -> None:
     model = ContrastiveFeatures(
         fs=500.0,
         tensorize=SpectrogramTensor.paper("ptb-xl"),
-        decompose=PLC(32, max_iter=50, tol=1e-4, n_epochs=5, random_state=0),
+        decompose=PLC(32, max_iter=50, tol=1e-4, random_state=0),
         random_state=0,
     )
     begin = time.perf_counter()

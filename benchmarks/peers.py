@@ -63,7 +63,7 @@ def peers() -> list[Row]:
     begin = time.perf_counter()
     wide = rocket.transform(signals)
     seconds["MiniRocket, transform"] = time.perf_counter() - begin
-    model = PLC(RANK, n_epochs=1, max_iter=3, tol=1.0, random_state=0).fit(X, view=view)
+    model = PLC(RANK, max_iter=3, tol=1.0, random_state=0).fit(X, view=view)
 
     def features() -> np.ndarray:
         return np.asarray(model.transform(spectrogram.transform(signals)))

@@ -1,9 +1,9 @@
-"""Which channels, frequencies and moments each of the strongest components speaks for.
+"""Which channels, frequencies and quantiles over time each of the strongest components has.
 
-A component is a pattern over channels times a spectrum times a course over the window: over time,
-or over its frames from the weakest to the strongest. The feature says how strongly a window holds
-it. The components are learned without labels; these are used
-only at the end, to say in which class a component is strong.
+A component is a pattern over channels times a spectrum times a profile over the frames of a window,
+from the weakest to the strongest. The feature says how strongly a window holds it. The components
+are learned without labels; these are used only at the end, to say in which class a component is
+strong.
 
     python examples/inspect_components.py
 
@@ -26,7 +26,7 @@ def bars(values: np.ndarray) -> str:
 def main(n_components: int = 6) -> None:
     rec = load_watch()
     model = ContrastiveFeatures(
-        tensorize=SpectrogramTensor(fs=rec.fs, n_fft=100, hop=10),  # rows of 0.5 Hz
+        tensorize=SpectrogramTensor(fs=rec.fs, n_fft=100, hop=10, n_quantiles=4),  # rows of 0.5 Hz
         decompose=PLC(rank=16, n_clusters=rec.n_classes),
         random_state=0,
     ).fit(rec)
@@ -39,8 +39,8 @@ def main(n_components: int = 6) -> None:
         low = c.frequencies <= 8
         peak = c.frequencies[np.argmax(np.abs(c.frequency_profile))]
         at = c.times[np.argmax(np.abs(c.time_profile))]
-        # Where windows are cut anywhere, frames are ordered by their strength and have no time.
-        axis, unit = ("moments", "% (weakest to strongest)") if c.by_strength else ("time", "s")
+        # Quantiles over time go from the weakest frames to the strongest and have no time.
+        axis, unit = ("quantiles", "%") if c.by_strength else ("time", "s")
         mean = [W[rec.y == k, c.index].mean() for k in range(rec.n_classes)]
         high, least = rec.classes[int(np.argmax(mean))], rec.classes[int(np.argmin(mean))]
         print(f"component {c.index}, weight {model.decompose_.weights_[c.index]:.2f}")

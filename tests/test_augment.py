@@ -27,6 +27,7 @@ from tensorcontrast.augment import (
     from_config,
     gentle,
     paper,
+    standard,
 )
 from tensorcontrast.augment.presets import HAR_CHANNELS
 from tensorcontrast.augment.rotate import rotation_matrices
@@ -647,6 +648,53 @@ def test_gentle_is_gentle():
     np.testing.assert_array_equal(gentle()(X, 0), gentle(n_times=128)(X, 0))
     with pytest.raises(InvalidInputError, match="n_times"):
         gentle(n_times=0)
+
+
+@pytest.mark.parametrize("n_times", [1, 2, 3, 4, 5, 64])
+@pytest.mark.parametrize("n_channels", [1, 2, 6])
+def test_standard_has_the_steps_that_channels_and_length_allow(n_channels, n_times):
+    X = np.random.default_rng(0).normal(size=(12, n_channels, n_times))
+    found = standard(X)
+    kinds = [Crop, TimeStretch] * (n_times >= 4) + [ChannelMix] * (n_channels > 1)
+    assert [type(step) for step in found.steps] == [*kinds, Jitter, Scale]
+    view = found(X, 0)
+    assert view.shape == X.shape
+    assert np.isfinite(view).all()
+    for step in found.steps:  # each can be used by itself
+        assert step(X, 1).shape == X.shape
+    assert from_config(json.loads(json.dumps(found.to_config()))) == found
+
+
+def test_standard_is_what_it_says():
+    X = np.random.default_rng(0).normal(size=(50, 3, 64)) * [[[1.0], [10.0], [0.1]]]
+    crop, stretch, mix, jitter, scale = standard(X).steps
+    assert (crop, stretch) == (Crop(2), TimeStretch(0.1))
+    assert (jitter, scale) == (Jitter(0.05), Scale(0.1))
+    assert mix == ChannelMix.from_signals(X, 0.3)
+    np.testing.assert_allclose(mix.channel_sds, [1, 10, 0.1], rtol=0.1)
+
+
+def test_standard_of_one_channel_mixes_nothing():
+    X = np.random.default_rng(0).normal(size=(9, 1, 64))
+    assert standard(X) == Compose((Crop(2), TimeStretch(0.1), Jitter(0.05), Scale(0.1)))
+    assert standard(X) == standard(7 * X)  # of other channels alone the size would matter
+
+
+def test_standard_takes_lists_and_refuses_other_shapes():
+    X = np.random.default_rng(0).normal(size=(5, 2, 16))
+    assert standard(X.tolist()) == standard(X)
+    with pytest.raises(InvalidInputError):
+        standard(X[0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_standard_keeps_dtype_and_constant_channels(dtype):
+    X = np.random.default_rng(0).normal(size=(9, 3, 32)).astype(dtype)
+    X[:, 1] = 0
+    view = standard(X)(X, 0)
+    assert view.dtype == X.dtype
+    np.testing.assert_array_equal(view[:, 1], 0)
+    assert not np.array_equal(view[:, 0], X[:, 0])
 
 
 @pytest.mark.data

@@ -12,103 +12,115 @@ from tensorcontrast import (
     CPD,
     PLC,
     ContrastiveFeatures,
+    ConvolutionFeatures,
     SpectrogramTensor,
     TensorContrastError,
     augment,
+    checks,
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.blocks import Joined
+from tensorcontrast.features import _nuisance_differences
+from tensorcontrast.tensorize.blocks import learn_blocks
+
+N = 72
 
 
 @pytest.fixture(scope="module")
 def rec():
-    return make_synthetic(n_samples=120, n_channels=4, n_times=128, n_classes=3, random_state=0)
+    return make_synthetic(n_samples=N, n_channels=4, n_times=64, n_classes=3, random_state=0)
 
 
 def small(decompose=PLC, **params):
-    return decompose(rank=6, max_iter=30, tol=1e-3, **params)
+    return decompose(rank=6, max_iter=60, tol=1e-3, **params)
+
+
+def blocks():
+    """The default blocks, with fewer convolution features."""
+    return [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(84)]
+
+
+def made(rec, decompose=None, **options):
+    decompose = small() if decompose is None else decompose
+    settings = {"fs": rec.fs, "tensorize": blocks(), "random_state": 0} | options
+    return ContrastiveFeatures(decompose=decompose, **settings)
+
+
+@pytest.fixture(scope="module")
+def model(rec):
+    return made(rec).fit(rec.X)
 
 
 def test_defaults_follow_from_rate_and_length(rec):
     model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
-    assert isinstance(model.tensorize_, SpectrogramTensor)
-    assert model.tensorize_.fs == rec.fs
-    assert model.augment_ == augment.gentle(n_times=rec.n_times)
-    assert model.transform(rec.X).shape == (120, 6)
-    assert [len(U) for U in model.factors_] == list(model.tensorize_.output_shape_)
-    assert model.labels_.shape == (120,)
+    assert [type(t) for t in model.tensorize_] == [SpectrogramTensor, ConvolutionFeatures]
+    assert model.spectrogram_.fs == rec.fs
+    assert model.augment_ == augment.standard(rec.X)
+    assert model.transform(rec.X).shape == (N, 6)
+    assert [len(U) for U in model.factors_] == list(model.spectrogram_.output_shape_)
+    assert model.labels_.shape == (N,)
     names = model.get_feature_names_out().tolist()
     assert names == [f"component_{r}" for r in range(6)]
+    assert ContrastiveFeatures().get_params()["decompose__solver"] == "gls"
 
 
-def test_equals_its_parts_by_hand(rec):
-    view_of = augment.gentle(n_times=rec.n_times)
-    model = ContrastiveFeatures(
-        fs=rec.fs, augment=view_of, decompose=small(random_state=3), random_state=7
-    ).fit(rec.X)
-    from tensorcontrast import checks
-
-    spectrogram = SpectrogramTensor(rec.fs)
-    X = spectrogram.fit_transform(rec.X)
-    seed = int(checks.generator(7).integers(2**31))
-    V = spectrogram.transform(view_of(rec.X, np.random.default_rng([seed, 0])))
-    by_hand = small(random_state=3).fit(X, view=V)
-    W = by_hand.transform(X)
-    Z = (W - by_hand.features_.mean(axis=0)) / by_hand.features_.std(axis=0)
-    Z *= np.sqrt(6) / np.linalg.norm(Z, axis=1, keepdims=True)
-    np.testing.assert_allclose(model.transform(rec.X), Z, rtol=0, atol=1e-5)
-    plain = clone(model).set_params(unit_length=False).fit(rec.X)
-    np.testing.assert_array_equal(plain.transform(rec.X), W)
-
-
-@pytest.mark.parametrize("decompose", [small(), small(CPD), small(ATD), small(solver="als")])
-def test_unit_length_is_for_the_tied_plc_unless_asked_for(rec, decompose):
-    auto = ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0).fit(rec.X)
-    always = clone(auto).set_params(unit_length=True).fit(rec.X)
-    sizes = (always.transform(rec.X[:30]) ** 2).mean(axis=1)
-    np.testing.assert_allclose(sizes, 1, rtol=1e-5)
-    tied = isinstance(decompose, PLC) and decompose.solver == "tied"
-    same = np.array_equal(auto.transform(rec.X), always.transform(rec.X))
-    assert same == tied == (auto.feature_mean_ is not None)
+@pytest.mark.parametrize("solver", ["gls", "tied", "als"])
+def test_equals_its_parts_by_hand(rec, solver):
+    steps = augment.gentle(n_times=rec.n_times)
+    part = small(solver=solver, random_state=3, n_epochs=3)
+    model = made(rec, part, augment=steps, tensorize=SpectrogramTensor(), random_state=7)
+    model.fit(rec.X)
+    spectrogram = SpectrogramTensor(rec.fs).fit(rec.X)
+    spectrogram._divide_by_spread(rec.X)
+    X = spectrogram.transform(rec.X)
+    if solver == "gls":
+        extra = {"nuisance": _nuisance_differences(rec.X, spectrogram, steps)}
+    else:
+        seed = int(checks.generator(7).integers(2**31))
+        view = spectrogram.transform(steps(rec.X, np.random.default_rng([seed, 0])))
+        extra = {"view": view}
+    by_hand = clone(part).fit(X, **extra)
+    np.testing.assert_allclose(model.transform(rec.X), by_hand.transform(X), atol=1e-5)
+    np.testing.assert_array_equal(model.tensors(rec.X), X)
 
 
-def test_unit_length_for_what_keeps_no_features(rec):
-    from tensorcontrast.evaluate.peers import FlatPCA
-
-    model = ContrastiveFeatures(
-        fs=rec.fs, decompose=FlatPCA(4), unit_length=True, random_state=0
-    ).fit(rec.X)
-    np.testing.assert_allclose((model.transform(rec.X) ** 2).mean(axis=1), 1, rtol=1e-5)
-
-
-def test_a_window_at_the_mean_has_no_direction():
-    from tensorcontrast import _unit_length
-
-    W = np.array([[1.0, 2.0, 5.0], [3.0, 2.0, 1.0], [2.0, 2.0, 3.0]], dtype=np.float32)
-    made = _unit_length.scaled(W, *_unit_length.moments(W))
-    assert made.dtype == np.float32
-    np.testing.assert_allclose(made[2], 0)
-    np.testing.assert_allclose((made[:2] ** 2).mean(axis=1), 1, rtol=1e-6)
+def test_equals_its_coupled_parts_by_hand(rec, model):
+    joined = learn_blocks(model.tensorize_, rec.X)
+    assert joined.scales == model.block_scales_
+    rows = joined.transform(rec.X)
+    nuisance = _nuisance_differences(rec.X, joined, augment.standard(rec.X))
+    seed = int(checks.generator(0).integers(2**31 - 1))
+    by_hand = small(random_state=seed).fit(
+        Joined(rows, joined.block_dims), nuisance=Joined(nuisance, joined.block_dims)
+    )
+    W = by_hand.transform(Joined(rows, joined.block_dims))
+    np.testing.assert_allclose(model.transform(rec.X), W, atol=1e-5)
 
 
-def test_a_model_from_before_unit_length_gives_what_it_gave(rec, tmp_path):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
-    plain = model.decompose_.transform(model.tensorize_.transform(rec.X))
-    del model.feature_mean_, model.feature_deviation_
-    model.save(tmp_path / "old.tcm")
-    np.testing.assert_array_equal(load_model(tmp_path / "old.tcm").transform(rec.X), plain)
+@pytest.mark.parametrize("decompose", [small(CPD), small(ATD), small(solver="als", beta=0.01)])
+def test_features_are_those_of_the_decomposition(rec, decompose):
+    model = made(rec, decompose).fit(rec.X)
+    W = model.decompose_.transform(model.tensors(rec.X))
+    np.testing.assert_array_equal(model.transform(rec.X), W)
 
 
-def test_moments_that_do_not_fit_the_model_are_damage(rec, tmp_path):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
-    model.feature_mean_ = np.zeros(5, dtype=np.float32)
-    model.save(tmp_path / "forged.tcm")
-    with pytest.raises(TensorContrastError, match="feature_mean_ of shape"):
-        load_model(tmp_path / "forged.tcm")
+def test_the_default_solver_draws_no_view(rec):
+    calls = []
+
+    def counted(X, rng):
+        calls.append(len(X))
+        return augment.gentle()(X, rng)
+
+    made(rec, augment=counted).fit(rec.X)
+    assert len(calls) == 2  # two draws of its one step, for the nuisance covariance
+    calls.clear()
+    made(rec, small(CPD), augment=counted).fit(rec.X)
+    assert not calls
 
 
 def test_recordings_carry_rate_and_channels(rec):
-    model = ContrastiveFeatures(decompose=small(), random_state=0).fit(rec)
+    model = made(rec, fs=None).fit(rec)
     assert model.fs_ == rec.fs
     assert model.channels_ == rec.channels
     np.testing.assert_array_equal(model.transform(rec), model.transform(rec.X))
@@ -118,7 +130,7 @@ def test_recordings_carry_rate_and_channels(rec):
 
 def test_pipeline_and_grid_search(rec):
     pipeline = make_pipeline(
-        ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0),
+        made(rec, tensorize=SpectrogramTensor(n_quantiles=4)),
         LogisticRegression(max_iter=1000),
     )
     search = GridSearchCV(
@@ -132,9 +144,7 @@ def test_pipeline_and_grid_search(rec):
 
 @pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
 def test_one_file_holds_all_parts(rec, tmp_path, decompose):
-    model = ContrastiveFeatures(
-        fs=rec.fs, channels=rec.channels, decompose=small(decompose), random_state=0
-    ).fit(rec.X)
+    model = made(rec, small(decompose), channels=rec.channels).fit(rec.X)
     model.save(tmp_path / "model.tcm")
     loaded = load_model(tmp_path / "model.tcm")
     np.testing.assert_array_equal(loaded.transform(rec.X), model.transform(rec.X))
@@ -145,10 +155,7 @@ def test_one_file_holds_all_parts(rec, tmp_path, decompose):
 
 
 def test_seed_reaches_every_part(rec):
-    first, second, other = (
-        ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=s).fit_transform(rec.X)
-        for s in (0, 0, 1)
-    )
+    first, second, other = (made(rec, random_state=s).fit_transform(rec.X) for s in (0, 0, 1))
     np.testing.assert_array_equal(first, second)
     assert not np.allclose(first, other)
 
@@ -160,35 +167,29 @@ def test_fresh_views_are_drawn_each_iteration(rec):
         calls.append(len(X))
         return augment.gentle()(X, rng)
 
-    model = ContrastiveFeatures(
-        fs=rec.fs,
-        augment=counted,
-        decompose=PLC(rank=4, max_iter=7, tol=0.0),
-        fresh_views=True,
-        random_state=0,
-    ).fit(rec.X)
+    part = PLC(rank=4, solver="tied", n_epochs=7, max_iter=60, tol=1e-3)
+    model = made(rec, part, augment=counted, fresh_views=True).fit(rec.X)
     assert len(calls) >= 7
     assert np.isfinite(model.transform(rec.X)).all()
 
 
-def test_chunked_transform_equals_whole(rec, monkeypatch):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+def test_chunked_transform_equals_whole(rec, model, monkeypatch):
     whole = model.transform(rec.X)
     monkeypatch.setattr("tensorcontrast.decompose.source.CHUNK_VALUES", 5000)
-    np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_labels_go_to_the_graph_only_where_asked(rec):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(graph="true"), random_state=0)
-    model.fit(rec.X, rec.y)
+    model = made(rec, small(graph="true")).fit(rec.X, rec.y)
     np.testing.assert_array_equal(model.labels_, rec.y)
 
 
 def test_clone_and_parameters(rec):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0)
-    copy = clone(model).set_params(decompose__rank=3)
-    assert copy.fit_transform(rec.X).shape == (120, 3)
-    assert model.decompose.rank == 6
+    model = made(rec)
+    copy = clone(model).set_params(decompose__rank=3, tensorize__0__n_fft=32)
+    assert copy.fit_transform(rec.X).shape == (N, 3)
+    assert copy.spectrogram_.n_fft_ == 32
+    assert (model.decompose.rank, model.tensorize[0].n_fft) == (6, None)
 
 
 @pytest.mark.parametrize(
@@ -197,12 +198,11 @@ def test_clone_and_parameters(rec):
         (lambda X: X[:, 0], "channel, time"),
         (lambda X: X[:, :, :0], "time"),
         (lambda X: X[:, :3], "3 channels"),
-        (lambda X: X[:, :, :100], "100 samples"),
+        (lambda X: X[:, :, :60], "60 samples"),
         (lambda X: np.where(np.arange(X.size).reshape(X.shape) == 5, np.nan, X), "NaN"),
     ],
 )
-def test_bad_signals(rec, change, message):
-    model = ContrastiveFeatures(fs=rec.fs, decompose=small(), random_state=0).fit(rec.X)
+def test_bad_signals(rec, model, change, message):
     with pytest.raises(TensorContrastError, match=message):
         model.transform(change(rec.X))
 
@@ -223,10 +223,11 @@ def test_bad_parameters(rec):
 @pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_tensors_that_are_not_kept_give_the_same_model(rec, decompose, fresh, monkeypatch):
-    model = decompose(4, compress=(2, 8, 4), max_iter=8, tol=0, random_state=0)
-    if decompose is PLC:
-        model.set_params(n_epochs=3)
-    made = ContrastiveFeatures(decompose=model, fresh_views=fresh, random_state=0)
+    # Where views take part, solvers that compare with them; the default draws none.
+    options = {"solver": "tied", "n_epochs": 3} if decompose is PLC else {}
+    part = decompose(4, compress=(2, 8, 4), max_iter=8, tol=0, random_state=0, **options)
+    settings = {"tensorize": SpectrogramTensor(), "fresh_views": fresh, "random_state": 0}
+    made = ContrastiveFeatures(decompose=part, **settings)
     kept = clone(made).fit(rec)
     monkeypatch.setattr("tensorcontrast.features.IN_MEMORY_VALUES", 0)
     monkeypatch.setattr("tensorcontrast.features.SpectrogramSource.array", None)  # never whole
@@ -237,6 +238,29 @@ def test_tensors_that_are_not_kept_give_the_same_model(rec, decompose, fresh, mo
 
 
 def test_an_augmentation_that_changes_the_shape_is_refused(rec):
-    model = ContrastiveFeatures(augment=lambda X, rng: X[..., 1:], decompose=PLC(3))
+    part = small(solver="als")
+    model = made(rec, part, augment=lambda X, rng: X[..., 1:])
     with pytest.raises(TensorContrastError, match="must keep the shape"):
         model.fit(rec)
+    with pytest.raises(TensorContrastError, match="63 samples"):
+        made(rec, augment=lambda X, rng: X[..., 1:]).fit(rec)
+
+
+def test_gaps_are_left_out(rec):
+    gaps = rec.X.copy()
+    gaps[::5, 1, 40:50] = np.nan
+    part = PLC(4, max_iter=200, tol=1e-3)
+    model = made(rec, part, tensorize=None, missing="mask").fit(gaps)
+    assert model.block_scales_ is None
+    assert model.decompose_.nuisance_gains_ is None
+    assert np.isfinite(model.transform(gaps)).all()
+    with pytest.raises(TensorContrastError, match="NaN"):
+        made(rec).fit(gaps)
+
+
+def test_removed_parameters_are_unknown(rec):
+    for name in ("shapes", "steady", "unit_length"):
+        with pytest.raises(TypeError, match=name):
+            ContrastiveFeatures(**{name: True})
+    with pytest.raises(TypeError, match="sequence"):
+        made(rec).fit(rec.X, sequence=rec.groups)

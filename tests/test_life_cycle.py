@@ -7,14 +7,15 @@ from sklearn.exceptions import NotFittedError
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import als, descent, noise, origins, tied
+from tensorcontrast.decompose import als, descent, gls, tied
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 X = make_cp_tensor(60, (5, 6, 4), 3, noise=0.1, random_state=0)[0]
 SIGNALS = make_synthetic(n_samples=40, n_classes=2, random_state=0)
 SHORT = {"rank": 3, "max_iter": 8, "tol": 0, "random_state": 0}
-TIED = {**SHORT, "n_epochs": 4, "n_clusters": 3}
+GLS = {**SHORT, "n_clusters": 3, "epsilon": 0.5}
+TIED = {**SHORT, "solver": "tied", "n_epochs": 4, "n_clusters": 3}
 
 
 def interrupt_at(iteration):
@@ -48,15 +49,16 @@ def fit_and_stop(model, how, iteration, *args, **options):
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "callback"])
-def test_a_stop_before_the_contrast_leaves_nothing_of_the_fit_before(how):
-    rows = np.random.default_rng(0).normal(size=(40, *X.shape[1:]))
-    model = PLC(**TIED, epsilon=0.5).fit(X, noise=rows)
-    assert (model.beta_, model.n_clusters_) == (0.07, (3,))
+@pytest.mark.parametrize(("options", "beta"), [(GLS, 0.0), (TIED, 0.07)], ids=["gls", "tied"])
+def test_a_stop_before_the_contrast_leaves_nothing_of_the_fit_before(options, beta, how):
+    model = PLC(**options).fit(X)
+    assert (model.beta_, model.n_clusters_) == (beta, 3)
+    assert (model.nuisance_gains_ is not None) == (options is GLS)
     fit_and_stop(model, how, 3, X)
-    fresh = fit_and_stop(PLC(**TIED, epsilon=0.5), how, 3, X)
+    fresh = fit_and_stop(PLC(**options), how, 3, X)
     assert names(model) == names(fresh)
-    assert (model.beta_, model.n_clusters_) == (0.0, ())
-    assert (model.label_gain_, model.neighbour_distance_, model.noise_gains_) == (None,) * 3
+    assert (model.beta_, model.n_clusters_) == (0.0, 0)
+    assert (model.nuisance_directions_, model.nuisance_gains_) == (None, None)
     np.testing.assert_array_equal(model.transform(X), fresh.transform(X))
 
 
@@ -64,7 +66,9 @@ def test_a_stop_before_the_contrast_leaves_nothing_of_the_fit_before(how):
     ("first", "second"),
     [
         ({}, {"solver": "als"}),
-        ({"solver": "als"}, {}),
+        ({"solver": "als"}, {"solver": "tied"}),
+        ({"solver": "gls"}, {"solver": "tied"}),
+        ({}, {"solver": "gls"}),
         ({"robust": "huber"}, {"robust": None}),
         ({"beta": "auto"}, {"beta": 0.1}),
         ({"compress": (3, 4, 3)}, {"compress": None}),
@@ -76,28 +80,34 @@ def test_a_refit_with_other_parameters_is_a_fresh_fit(first, second):
     model = PLC(**{**TIED, **first}).fit(X).set_params(**options).fit(X)
     fresh = PLC(**options).fit(X)
     assert names(model) == names(fresh) == names(clone(model).fit(X))
-    for name in ("beta_", "gamma_", "n_clusters_", "label_gain_", "rank_", "core_dims_"):
+    for name in ("beta_", "gamma_", "n_clusters_", "rank_", "core_dims_"):
         assert getattr(model, name) == getattr(fresh, name)
     np.testing.assert_array_equal(model.labels_, fresh.labels_)
 
 
 def test_every_way_of_fitting_gives_the_same_attributes(tmp_path):
-    tied = names(PLC(**TIED).fit(X))
-    for options in ({"solver": "als"}, {"beta": "auto"}, {"beta": 0.0}, {"fresh_views": True}):
-        assert names(PLC(**{**TIED, **options}).fit(X)) == tied
-    noise_names = {"noise_directions_", "noise_gains_"}  # None of the class where there is none
-    assert names(PLC(**TIED).partial_fit(X)) == tied - noise_names
-    assert names(fit_and_stop(PLC(**TIED), "Ctrl-C", 10, X)) == tied
+    whole = names(PLC(**TIED).fit(X))
+    ways = ({"solver": "als"}, {"beta": "auto"}, {"beta": 0.0}, {"fresh_views": True})
+    for options in ways:
+        assert names(PLC(**{**TIED, **options}).fit(X)) == whole
+    metric = {"nuisance_directions_", "nuisance_gains_"}  # None of the class where there is none
+    assert names(PLC(**TIED).partial_fit(X)) == whole - metric
+    assert names(fit_and_stop(PLC(**TIED), "Ctrl-C", 10, X)) == whole
+    closed = names(PLC(**GLS).fit(X))
+    assert closed >= whole | {"nuisance_strength_"}
+    for options in ({"beta": 0.0}, {"epsilon": 1e-9}, {"robust": "huber"}):
+        assert names(PLC(**{**GLS, **options}).fit(X)) == closed
+    assert names(fit_and_stop(PLC(**GLS), "Ctrl-C", 4, X)) == closed
     searched = PLC(**{**TIED, "beta": "auto"}).fit(X)
-    assert searched.n_clusters_ == (3,)
+    assert searched.n_clusters_ == 3
     searched.save(tmp_path / "m.tcm")
-    assert load_model(tmp_path / "m.tcm").n_clusters_ == (3,)
+    assert load_model(tmp_path / "m.tcm").n_clusters_ == 3
 
 
 def test_a_batch_after_a_fit_is_of_its_own_contrast():
     model = PLC(**TIED).fit(X).set_params(beta=0.5, n_clusters=2)
     model.partial_fit(X[:30])
-    assert (model.beta_, model.n_clusters_, model.interrupted_) == (0.5, (2,), False)
+    assert (model.beta_, model.n_clusters_, model.interrupted_) == (0.5, 2, False)
     assert len(model.labels_) == 30
     squeezed = PLC(**TIED, compress=(3, 4, 3)).fit(X)
     assert squeezed.core_dims_ == (3, 4, 3)
@@ -112,7 +122,7 @@ def test_settings_of_scikit_learn_outlive_a_fit():
     assert model.note == "mine"
 
 
-@pytest.mark.parametrize("model", [CPD(**SHORT), ATD(**SHORT), PLC(**TIED)], ids=str)
+@pytest.mark.parametrize("model", [CPD(**SHORT), ATD(**SHORT), PLC(**GLS), PLC(**TIED)], ids=str)
 def test_a_failed_fit_or_batch_changes_nothing(model):
     class Failure(Exception):
         pass
@@ -135,27 +145,26 @@ def test_a_failed_fit_or_batch_changes_nothing(model):
 
 
 PLACES = [
-    (descent.tied, "train", (0.0, ())),
-    (tied.TiedContrast, "epoch", (0.0, ())),
-    (origins, "find", (0.0, ())),
-    (noise, "settle", (0.07, (3,))),
+    (TIED, descent.tied, "train"),
+    (TIED, tied.TiedContrast, "epoch"),
+    (GLS, gls, "contrast_metric"),
+    (GLS, gls, "select_strength"),
 ]
 
 
-@pytest.mark.parametrize(("module", "function", "expected"), PLACES, ids=lambda v: str(v)[:20])
-def test_what_was_done_before_ctrl_c_is_kept(module, function, expected, monkeypatch):
+@pytest.mark.parametrize(("options", "module", "function"), PLACES, ids=[p[2] for p in PLACES])
+def test_what_was_done_before_ctrl_c_is_kept(options, module, function, monkeypatch):
     """Between the stages too: the last whole stage is the result."""
 
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    rows = np.random.default_rng(0).normal(size=(40, *X.shape[1:]))
-    model = PLC(**TIED, epsilon=0.5)
+    model = PLC(**options)
     monkeypatch.setattr(module, function, interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"after .* iterations; .* can be used"):
-        model.fit(X, noise=rows)
+        model.fit(X)
     assert model.interrupted_
-    assert (model.beta_, model.n_clusters_) == expected
+    assert (model.beta_, model.n_clusters_) == (0.0, 0)
     assert model.transform(X).shape == (60, 3)
     np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-10)
 

@@ -465,20 +465,25 @@ def test_nor_can_an_estimator_within_an_estimator(tmp_path):
     data = (tmp_path / "m.tcm").read_bytes()
     assert "n_jobs" not in header_of(data)["model"]["params"]
 
+    changed = []
+
     def add(header):
         state = header["model"]
         state["params"]["n_jobs"] = 10**9
         for part in ("params", "learned"):
             for name in ("decompose", "tensorize", "decompose_", "tensorize_"):
                 inner = state[part].get(name)
-                if inner is not None:
-                    own = inner["estimator"]["params"]
+                for one in [] if inner is None else inner.get("list", [inner]):
+                    own = one["estimator"]["params"]
+                    changed.append(name)
                     own |= {"checkpoint": str(victim)} if "rank" in own else {"n_jobs": 10**9}
 
     loaded = read(tmp_path, forge(data, add))
     for inner in (loaded.decompose, loaded.decompose_):
         assert inner.checkpoint is None
-    assert loaded.n_jobs is None and loaded.tensorize_.n_jobs is None
+    assert changed == ["decompose", "decompose_", "tensorize_", "tensorize_"]
+    assert loaded.n_jobs is None
+    assert all(block.n_jobs is None for block in loaded.tensorize_)
     loaded.fit(X)
     assert victim.read_text() == "keep"
 

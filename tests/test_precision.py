@@ -49,8 +49,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 @pytest.mark.parametrize("offset", [-5.0, 1e3, 1e6, 1e8])
 def test_spectrograms_on_a_level_are_those_of_float64(offset, window, representation):
     """Every row of |Z| to 1e-5 of its own size, the rows of the level itself included."""
-    options = {"representation": representation, "window": window, "n_levels": "time"}
-    options |= {"mean_row": representation != "complex", "polarity": False}
+    options = {"representation": representation, "window": window}
+    options |= {"mean_row": representation != "complex"}
     moved = X + offset
     single = SpectrogramTensor(FS, **options).fit_transform(moved)
     double = SpectrogramTensor(FS, dtype="float64", **options).fit_transform(moved)
@@ -65,7 +65,7 @@ def test_spectrograms_on_a_level_are_those_of_float64(offset, window, representa
 @pytest.mark.parametrize("offset", [1e6, 1e8])
 def test_rows_above_the_level_do_not_depend_on_it(offset):
     """A Hann window keeps a level in rows 0 and 1."""
-    spectrogram = SpectrogramTensor(FS, n_levels="time").fit(X)
+    spectrogram = SpectrogramTensor(FS).fit(X)
     found, wanted = spectrogram.transform(X + offset), spectrogram.transform(X)
     assert relative(found[:, :, 2:], wanted[:, :, 2:]) < 1e-5 * max(1.0, offset / 1e7)
 
@@ -87,16 +87,12 @@ def test_convolution_features_on_a_level_are_those_of_float64(offset):
 @pytest.mark.parametrize("offset", [1e6, 1e8])
 def test_fits_on_a_level_find_what_is_on_top_of_it(offset):
     """No false claim that all windows are equal, and the features of rows without the level."""
-    options = {"fs": FS, "mean_row": False, "polarity": False, "n_levels": "time"}
 
     class WithoutLevel(SpectrogramTensor):
         def transform(self, X):
             return super().transform(X)[:, :, 2:]
 
-    fits = [
-        model(CPD(rank=4, max_iter=20, tol=0), tensorize=WithoutLevel(**options), shapes=False)
-        for _ in range(2)
-    ]
+    fits = [model(CPD(rank=4, max_iter=20, tol=0), tensorize=WithoutLevel(FS)) for _ in range(2)]
     wanted, found = fits[0].fit_transform(X), fits[1].fit_transform(X + offset)
     assert relative(found, wanted) < 1e-3
     assert np.std(model().fit_transform(X + offset)) > 0
@@ -146,7 +142,7 @@ def test_networks_refuse_tensors_that_float32_cannot_hold():
 @pytest.mark.parametrize("factor", [1e-100, 1e-6, 1e6, 1e100])
 def test_features_do_not_depend_on_the_unit(factor, tmp_path):
     wanted, found = model().fit(X), model().fit(factor * X)
-    assert wanted.shapes_ is not None
+    assert wanted.convolution_ is not None
     W = wanted.transform(X)
     assert relative(found.transform(factor * X), W) < 1e-3
     found.save(tmp_path / "m.tcm")
@@ -189,7 +185,7 @@ def test_features_do_not_depend_on_the_type_of_numbers(dtype):
     tolerance = 1e-3 if dtype in ("float64", "int64") else 0.0
     tensors = wanted.tensors(counts.astype("float32"))[0]  # of the spectrogram
     made = found.tensors(counts.astype(dtype))[0]
-    scale = (found.tensorize_.unit_ / wanted.tensorize_.unit_) ** 0.5
+    scale = (found.spectrogram_.unit_ / wanted.spectrogram_.unit_) ** 0.5
     assert relative(made * scale, tensors) < 1e-5
     if tolerance == 0.0:
         np.testing.assert_array_equal(
@@ -200,7 +196,7 @@ def test_features_do_not_depend_on_the_type_of_numbers(dtype):
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_a_level_of_wide_numbers_costs_no_digits(dtype):
     counts = np.round(20 * X).astype("int32")
-    spectrogram = SpectrogramTensor(FS, n_levels="time").fit(counts)
+    spectrogram = SpectrogramTensor(FS).fit(counts)
     found = spectrogram.transform((counts + 10**9).astype(dtype))
     assert relative(found[:, :, 2:], spectrogram.transform(counts)[:, :, 2:]) < 1e-5
 
@@ -227,9 +223,8 @@ def test_memory_mapped_files_and_dask_learn_the_same_of_the_same_windows(n, tmp_
     fits = []
     for source in (made, mapped, da.from_array(made, chunks=(400, 1, 64))):
         part = CPD(rank=2, max_iter=2, tol=0)
-        fits.append(model(part, shapes=False).fit(source).tensorize_)
-    whole = SpectrogramTensor(FS).fit(made)
+        fits.append(model(part).fit(source))
     for other in fits:
-        assert other.n_levels_ == whole.n_levels_
-        assert (other.mean_row_, other.polarity_) == (whole.mean_row_, whole.polarity_)
-        assert other.unit_ == fits[0].unit_
+        assert other.spectrogram_.unit_ == fits[0].spectrogram_.unit_
+        assert other.block_scales_ == pytest.approx(fits[0].block_scales_, rel=1e-6)
+        np.testing.assert_array_equal(other.convolution_.biases_, fits[0].convolution_.biases_)

@@ -142,17 +142,16 @@ def test_grid_search_reaches_the_default_parts(rec):
     model = make_pipeline(ContrastiveFeatures(random_state=0), LogisticRegression())
     grid = {
         "contrastivefeatures__decompose__rank": [2, 3],
-        "contrastivefeatures__decompose__n_epochs": [2],
-        "contrastivefeatures__tensorize__n_levels": ["time"],
+        "contrastivefeatures__decompose__max_iter": [20],
+        "contrastivefeatures__decompose__tol": [1e-3],
+        "contrastivefeatures__tensorize__0__n_quantiles": [None],
+        "contrastivefeatures__tensorize__1__n_biases": [2],
     }
     search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(rec, rec.y)
     best = search.best_estimator_[0]
     assert best.decompose_.rank_ in (2, 3)
-    assert (best.decompose_.n_epochs, best.tensorize_.n_levels_, best.tensorize_.fs) == (
-        2,
-        None,
-        50,
-    )
+    assert (best.decompose_.max_iter, best.convolution_.n_biases) == (20, 2)
+    assert (best.spectrogram_.n_quantiles_, best.spectrogram_.fs) == (None, 50)
     assert model[0].decompose is model[0].tensorize is None
 
 
@@ -160,7 +159,8 @@ def test_nested_parameters_of_defaults(rec):
     model = ContrastiveFeatures(fs=50)
     params = model.get_params()
     assert params["decompose"] is None
-    assert (params["decompose__rank"], params["tensorize__n_fft"]) == (32, None)
+    assert (params["decompose__rank"], params["tensorize__0__n_quantiles"]) == (32, 4)
+    assert params["tensorize__1__column_scaling"] == 0.75
     assert "decompose__rank" not in model.get_params(deep=False)
     assert repr(model) == repr(clone(model)) == "ContrastiveFeatures(fs=50)"
     changed = clone(model).set_params(decompose__rank=3, n_jobs=1)
@@ -175,35 +175,36 @@ def test_nested_parameters_of_defaults(rec):
     assert (type(cpd.decompose), cpd.decompose.rank) == (CPD, 4)
     with pytest.raises(ValueError, match="Invalid parameter 'ranks'"):
         ContrastiveFeatures().set_params(decompose__ranks=3)
+    for name in ("tensorize__n_fft", "tensorize__2__n_fft", "parts__rank"):
+        with pytest.raises(ValueError, match=f"Invalid parameter '{name}'"):
+            ContrastiveFeatures().set_params(**{name: 3})
+    one = ContrastiveFeatures(tensorize=SpectrogramTensor()).set_params(tensorize__n_fft=16)
+    assert one.tensorize.n_fft == one.get_params()["tensorize__n_fft"] == 16
 
 
 def test_a_default_that_was_named_fits_alike(rec):
     plain = ContrastiveFeatures(random_state=0).fit(rec)
     named = ContrastiveFeatures(random_state=0)
-    named.set_params(decompose__rank=32, tensorize__n_levels="auto").fit(rec)
+    named.set_params(decompose__rank=32, tensorize__0__n_quantiles=4).fit(rec)
     np.testing.assert_array_equal(named.transform(rec), plain.transform(rec))
 
 
 # ------------------------------------------------------------------------------- verbose
 
-STAGES = ["frames of the spectrograms", "convolution features", "nuisance changes of windows"]
-STAGES += ["spectrograms", "augmented view", "decomposition"]
+STAGES = ["spectrogram", "convolution features", "tensors", "augmented view", "decomposition"]
+CLOSED_FORM = ["spectrogram", "convolution features", "nuisance covariance", "tensors"]
+CLOSED_FORM += ["decomposition"]
 
 
-def test_verbose_shows_every_stage(rec, capsys):
-    model = ContrastiveFeatures(
-        tensorize=SpectrogramTensor(n_levels=4),
-        decompose=PLC(3, n_epochs=2, max_iter=20, tol=1e-3),
-        shapes=True,
-        steady=True,
-        random_state=0,
-        verbose=True,
-    )
+@pytest.mark.parametrize(("solver", "stages"), [("gls", CLOSED_FORM), ("tied", STAGES)])
+def test_verbose_shows_every_stage(rec, capsys, solver, stages):
+    core = PLC(3, solver=solver, n_epochs=2, max_iter=20, tol=1e-3)
+    model = ContrastiveFeatures(decompose=core, random_state=0, verbose=True)
     shown = model.fit(rec).transform(rec)
     out, err = capsys.readouterr()
     assert out == ""
     told = [line.partition(":")[0] for line in err.splitlines() if line.endswith(" s")]
-    assert told == STAGES
+    assert told == stages
     assert not model.decompose_.verbose
     quiet = clone(model).set_params(verbose=False).fit(rec)
     assert capsys.readouterr() == ("", "")

@@ -29,7 +29,7 @@ from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
 from tensorcontrast.tensorize.source import SpectrogramSource
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
@@ -279,11 +279,17 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         few = some_windows(signals)
         few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
         show = bool(self.verbose)
+        unit: float | None = None
         for transformer in transformers:
             with stage(_STAGES.get(type(transformer), "tensors"), show=show):
+                if isinstance(transformer, ConvolutionFeatures) and unit is not None:
+                    checks.check_parameters(transformer)
+                    transformer._learn(_every(signals, MAX_LEARNING_WINDOWS), unit)
+                    continue
                 transformer.fit(few if part else signals)
                 if isinstance(transformer, SpectrogramTensor):
                     transformer._divide_by_spread(few)
+                    unit = transformer.unit_  # all blocks see the same numbers
         maker: Any = transformers[0] if len(transformers) == 1 else learn_blocks(transformers, few)
         augment = self.augment
         if augment is None:
@@ -338,11 +344,12 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             given = _default("tensorize")
             if not able or self.missing == "mask":
                 given = given[:1]
-        blocks = [clone(t) for t in (given if isinstance(given, list | tuple) else [given])]
+        blocks = list(given) if isinstance(given, list | tuple) else [given]
         if not blocks or not all(hasattr(t, "transform") for t in blocks):
             raise InvalidInputError(
                 f"tensorize={given!r}: pass a transformer, or a list of at least one"
             )
+        blocks = [clone(t) for t in blocks]
         if len(blocks) > 1 and not able:
             raise InvalidInputError(
                 f"{type(decompose).__name__} takes no coupled blocks; pass one transformer as "
@@ -572,6 +579,12 @@ def _default(part: str) -> Any:
     if part == "decompose":
         return PLC()
     return [SpectrogramTensor(n_quantiles=N_QUANTILES), ConvolutionFeatures()]
+
+
+def _every(signals: Any, most: int) -> Array:
+    """Return at most so many windows, evenly spaced, in memory."""
+    some = signals[:: -(-len(signals) // most)]
+    return np.asarray(some.compute() if is_dask(some) else some)
 
 
 def _members(part: str, value: Any) -> list[tuple[str, Any]]:

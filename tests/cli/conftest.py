@@ -14,7 +14,7 @@ from tensorcontrast.cli import app
 from tensorcontrast.datasets import make_synthetic
 
 #: Parameters with which a fit takes a fraction of a second.
-SMALL = ["--rank", "3", "-p", "n_epochs=2", "-p", "max_iter=8", "-p", "tol=0"]
+SMALL = ["--rank", "3", "-p", "max_iter=8", "-p", "tol=0"]
 
 
 class Result:

@@ -17,8 +17,8 @@ ELSEWHERE = ("_arrays.py", "cli", "augment", "neural", "evaluate", "report", "da
              "conversions")  # fmt: skip
 #: Keywords that commands never pass, or check themselves first.
 PYTHON_ONLY = {
-    "label_rule", "overlap", "short", "time_axis", "scale", "beside", "sequence", "noise",
-    "min_share",
+    "label_rule", "overlap", "short", "time_axis", "scale", "beside", "nuisance",
+    "min_share", "tensorize",
 }  # fmt: skip
 
 
@@ -67,8 +67,9 @@ def test_every_option_exists():
         ("a.edf: pass channels= without it", "a.edf: pass --channels without it"),
         ("fill them or pass allow_nan=True", "fill them or pass --drop-nan"),
         ("pass format= one of npz, csv", "pass --data-format one of npz, csv"),
-        ("use steady='auto'", "use --steady auto"),
-        ("shapes=True: signals with gaps", "--shapes yes: signals with gaps"),
+        ("use n_quantiles=4", "use --n-quantiles 4"),
+        ("leave mean_row=True out", "leave --mean-row out"),
+        ("use mean_row=False", "use --no-mean-row"),
         ("Use PLC(solver='tied') or CPD", "Use PLC with -p solver=tied or CPD"),
         ("n_samples=3 is fewer than n_clusters=4", "3 windows is fewer than -p n_clusters=4"),
         ("model files are written by .save(path)",

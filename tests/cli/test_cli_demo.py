@@ -19,7 +19,7 @@ def tiny(monkeypatch):
             "datasets": [{"name": "synthetic", "limit": 150}],
             "methods": [
                 {"name": "cpd", "params": QUICK},
-                {"name": "plc", "params": QUICK | {"n_epochs": 2}},
+                {"name": "plc", "params": QUICK},
             ],
             "seeds": 2,
             "budgets": [12, "100%"],

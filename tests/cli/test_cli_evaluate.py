@@ -184,8 +184,8 @@ def test_components_say_what_they_are(cli, model, data):
         weights = [c["channels"][name] for name in ("Fz", "Cz", "Pz")]
         np.testing.assert_allclose(weights, factors[0][:, c["component"]], rtol=1e-5)
         assert c["class"] in ("rest", "move", "think")
-        assert (c["frequency_unit"], c["time_unit"]) == ("Hz", "s")
-        assert c["time_axis"] == "time in the window (s)"
+        assert (c["frequency_unit"], c["time_unit"]) == ("Hz", "%")
+        assert c["time_axis"] == "quantile over time (%)"
     assert found[0]["separation"] >= found[1]["separation"]
     assert "share of variance between classes (η²)" in done.json["order"]
     told = cli("components", model, "--data", data, "-n", 2).out
@@ -196,28 +196,35 @@ def test_components_say_what_they_are(cli, model, data):
     assert "Hz" in text
 
 
-def test_components_of_ordered_moments_have_no_seconds(cli, data, tmp_path):
-    path = tmp_path / "levels.tcm"
+@pytest.mark.parametrize(
+    ("option", "unit", "axis"),
+    [("3", "%", "quantile over time (%)"), ("time", "s", "time in the window (s)")],
+)
+def test_quantiles_have_no_seconds(cli, data, tmp_path, option, unit, axis):
+    path = tmp_path / "m.tcm"
     fit = ["fit", data, "--method", "cpd", "--rank", 2, "-p", "max_iter=3", "-p", "tol=0"]
-    assert cli(*fit, "--n-levels", 4, "-o", path).code == 0
+    assert cli(*fit, "--n-quantiles", option, "-o", path).code == 0
+    spectrogram = load_model(path).spectrogram_
     for c in cli("components", path, "--json").json["components"]:
-        assert (c["time_unit"], c["time_axis"]) == ("%", "moments, weakest first (%)")
-        assert c["times"] == [12.5, 37.5, 62.5, 87.5]
-        assert re.search(r"\d s\b", c["what"]) is None
+        assert (c["time_unit"], c["time_axis"]) == (unit, axis)
+        if option == "3":
+            np.testing.assert_allclose(c["times"], [100 / 6, 50, 500 / 6])
+            assert re.search(r"\d s\b", c["what"]) is None
+        else:
+            np.testing.assert_allclose(c["times"], spectrogram.times_)
 
 
-def test_components_have_a_profile_of_polarity(cli, data, tmp_path):
-    path = tmp_path / "p.tcm"
+def test_components_have_the_weight_of_the_mean(cli, data, tmp_path):
+    path = tmp_path / "m.tcm"
     fit = ["fit", data, "--method", "cpd", "--rank", 2, "-p", "max_iter=3", "-p", "tol=0"]
-    assert cli(*fit, "--polarity", "yes", "-o", path).code == 0
+    assert cli(*fit, "--mean-row", "-o", path).code == 0
     fitted = load_model(path)
-    kinds = fitted.tensorize_.row_kinds_
+    (at,) = np.flatnonzero(fitted.spectrogram_.row_kinds_ == "mean")
     for c in cli("components", path, "--json").json["components"]:
-        wanted = fitted.factors_[1][kinds == "polarity", c["component"]]
-        np.testing.assert_allclose(c["polarity_profile"], wanted, rtol=1e-5)
-        assert len(c["frequencies"]) == len(c["polarity_profile"]) == len(c["frequency_profile"])
-    assert cli(*fit, "--polarity", "no", "-o", path, "--force").code == 0
-    assert "polarity_profile" not in cli("components", path, "--json").json["components"][0]
+        assert c["mean_weight"] == pytest.approx(fitted.factors_[1][at, c["component"]], rel=1e-5)
+        assert len(c["frequencies"]) == len(c["frequency_profile"])
+    assert cli(*fit, "--no-mean-row", "-o", path, "--force").code == 0
+    assert "mean_weight" not in cli("components", path, "--json").json["components"][0]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from tensorcontrast import CPD, ContrastiveFeatures, Recordings, load_model
+from tensorcontrast import CPD, ContrastiveFeatures, Recordings, augment, load_model
 from tensorcontrast.datasets import make_cp_tensor
 
 
@@ -30,16 +30,25 @@ def test_fit_writes_a_model_that_gives_the_same_features_as_the_library(
     )
 
 
-@pytest.mark.parametrize("method", ["plc", "atd", "plc-paper"])
-def test_every_method(cli, data, tmp_path, method):
+@pytest.mark.parametrize(
+    ("method", "extra", "solver"),
+    [
+        ("plc", [], "gls"),
+        ("plc", ["-p", "solver=tied", "-p", "n_epochs=2"], "tied"),
+        ("plc-paper", [], "als"),
+        ("atd", [], None),
+    ],
+)
+def test_every_method(cli, data, tmp_path, method, extra, solver):
     path = tmp_path / "m.tcm"
-    extra = ["-p", "n_epochs=2"] if method == "plc" else []
     done = cli("fit", data, "-o", path, "-m", method, "-r", 3, "-p", "max_iter=4", "-p", "tol=0",
                *extra, "--json")  # fmt: skip
     assert done.code == 0, done.err
     core = load_model(path).decompose_
     assert type(core).__name__.lower() == method.partition("-")[0]
-    assert getattr(core, "solver", "als") == ("tied" if method == "plc" else "als")
+    assert getattr(core, "solver", None) == solver
+    assert done.json["iterations"] == (6 if solver == "tied" else 4)
+    assert done.json["nuisance_metric"] == (core.nuisance_gains_ is not None) == (solver == "gls")
 
 
 def test_the_summary_for_people_and_quiet(cli, data, tmp_path, small):
@@ -99,63 +108,87 @@ representation = "log-magnitude"
     assert (model.decompose_.rank_, model.decompose.max_iter) == (2, 3)
     assert model.channels_ == ("Pz", "Fz")
     assert model.n_times_in_ == 32
-    assert (model.tensorize_.n_fft_, model.tensorize.representation) == (16, "log-magnitude")
+    spectrogram = model.spectrogram_
+    assert (spectrogram.n_fft_, spectrogram.representation) == (16, "log-magnitude")
     assert done.json["samples"] == 180
 
 
-@pytest.mark.parametrize(("option", "rows"), [("yes", 18), ("no", 9), ("auto", None)])
-def test_polarity_of_the_command_line_goes_before_the_file(cli, data, tmp_path, option, rows):
+@pytest.mark.parametrize(("option", "rows"), [("--mean-row", 10), ("--no-mean-row", 9)])
+def test_mean_row_of_the_command_line_goes_before_the_file(cli, data, tmp_path, option, rows):
     config = tmp_path / "fit.toml"
-    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nmean_row = false\npolarity = true\n")
+    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nmean_row = true\n")
     fit = ["fit", data, "-c", config, "--method", "cpd", "-p", "max_iter=2", "-p", "tol=0"]
     done = cli(*fit, "-o", tmp_path / "m.tcm", "--json")
-    assert done.json["tensor_shape"][1] == 18, done.err
-    done = cli(*fit, "--polarity", option, "-o", tmp_path / "n.tcm", "--json")
-    tensorize = load_model(tmp_path / "n.tcm").tensorize_
-    assert done.json["tensor_shape"][1] == (rows or 9 * (1 + tensorize.polarity_))
-    assert tensorize.polarity == {"yes": True, "no": False, "auto": "auto"}[option]
+    assert done.json["tensor_shape"][1] == 10, done.err
+    done = cli(*fit, option, "-o", tmp_path / "n.tcm", "--json")
+    assert done.json["tensor_shape"][1] == rows
+    assert load_model(tmp_path / "n.tcm").spectrogram_.mean_row == (option == "--mean-row")
 
 
-@pytest.mark.parametrize(("option", "frames"), [("3", 3), ("time", None), ("auto", None)])
-def test_levels_of_the_command_line_go_before_the_file(cli, data, tmp_path, option, frames):
+@pytest.mark.parametrize(("option", "quantiles"), [("3", 3), ("time", None)])
+def test_quantiles_of_the_command_line_go_before_the_file(cli, data, tmp_path, option, quantiles):
     config = tmp_path / "fit.toml"
-    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nn_levels = 2\n")
+    config.write_text("rank = 2\n[tensor]\nn_fft = 16\nn_quantiles = 2\n")
     fit = ["fit", data, "-c", config, "--method", "cpd", "-p", "max_iter=2", "-p", "tol=0"]
     done = cli(*fit, "-o", tmp_path / "m.tcm", "--json")
     assert done.json["tensor_shape"][2] == 2, done.err
-    done = cli(*fit, "--n-levels", option, "-o", tmp_path / "n.tcm", "--json")
-    tensorize = load_model(tmp_path / "n.tcm").tensorize_
-    assert tensorize.n_levels == (3 if option == "3" else option)
-    shape = done.json["tensor_shape"]
-    assert shape[2] == (frames or tensorize.n_levels_ or len(tensorize.times_))
+    done = cli(*fit, "--n-quantiles", option, "-o", tmp_path / "n.tcm", "--json")
+    spectrogram = load_model(tmp_path / "n.tcm").spectrogram_
+    assert spectrogram.n_quantiles == quantiles
+    assert done.json["tensor_shape"][2] == (quantiles or len(spectrogram.times_))
 
 
 @pytest.mark.parametrize("option", ["many", "0", "-1", "2.5", "²", ""])
-def test_levels_that_are_none(cli, data, tmp_path, option):
-    done = cli("fit", data, "--n-levels", option, "-o", tmp_path / "m.tcm")
-    assert (done.code, "--n-levels" in done.err) == (2, True), done.err
+def test_quantiles_that_are_none(cli, data, tmp_path, option):
+    done = cli("fit", data, "--n-quantiles", option, "-o", tmp_path / "m.tcm")
+    assert (done.code, "--n-quantiles" in done.err) == (2, True), done.err
+    assert not (tmp_path / "m.tcm").exists()
 
 
-def test_steady(cli, data, tmp_path):
+def test_convolution_features_are_coupled_unless_left_out(cli, data, tmp_path, small):
     config = tmp_path / "fit.toml"
-    config.write_text("rank = 2\nsteady = true\n[tensor]\nn_fft = 16\nn_levels = 2\n")
-    fit = ("fit", data, "--config", config, "--json")
-    for option, wanted in (((), True), (("--steady", "auto"), "auto"), (("--steady", "no"), False)):
-        done = cli(*fit, *option, "-o", tmp_path / f"{wanted}.tcm")
-        model = load_model(tmp_path / f"{wanted}.tcm")
-        assert model.steady == wanted
-        assert done.json["steady"] == (model.decompose_.noise_gains_ is not None)
-        assert wanted is not False or not done.json["steady"]
-    done = cli("fit", data, "--steady", "maybe", "-o", tmp_path / "m.tcm")
-    assert (done.code, "--steady" in done.err) == (2, True), done.err
+    config.write_text("convolution = false\n")
+    fit = ["fit", data, *small, "--json"]
+    for name, options, coupled in (
+        ("default", [], True),
+        ("without", ["--no-convolution"], False),
+        ("file", ["-c", config], False),
+        ("before", ["-c", config, "--convolution"], True),
+    ):
+        done = cli(*fit, *options, "-o", tmp_path / f"{name}.tcm")
+        assert done.code == 0, done.err
+        model = load_model(tmp_path / f"{name}.tcm")
+        assert (model.convolution_ is not None) == coupled
+        count = len(model.convolution_.components_) if coupled else 0
+        assert done.json["convolution_features"] == count
+    done = cli(*fit, "--convolution", "--missing", "mask", "-o", tmp_path / "m.tcm")
+    assert (done.code, "--convolution" in done.err) == (2, True), done.err
 
 
-def test_polarity_that_is_not_known(cli, data, tmp_path):
-    done = cli("fit", data, "--polarity", "maybe", "-o", tmp_path / "m.tcm")
-    assert (done.code, "--polarity 'maybe': use auto, yes, no" in done.err) == (2, True), done.err
-    args = ["--polarity", "yes", "--representation", "complex", "-o", tmp_path / "m.tcm"]
-    done = cli("fit", data, *args)
-    assert (done.code, "polarity adds nothing" in done.err) == (2, True), done.err
+def test_what_the_fit_has_decided_is_told(cli, data, tmp_path, small):
+    done = cli("fit", data, *small, "-o", tmp_path / "a.tcm", "--json")
+    model = load_model(tmp_path / "a.tcm")
+    assert done.json["decisions"] == model.decisions_
+    names = [decision["name"] for decision in model.decisions_]
+    assert "clusters of the pseudo graph" in names
+    shown = " ".join(cli("fit", data, *small, "-o", tmp_path / "b.tcm").out.split())
+    assert f"chosen: clusters of the pseudo graph {model.decompose_.n_clusters_}" in shown
+    given = ["--n-fft", 16, "--hop", 8, "-p", "n_clusters=5"]
+    done = cli("fit", data, *small, *given, "-o", tmp_path / "c.tcm", "--json")
+    names = [decision["name"] for decision in done.json["decisions"]]
+    assert names == ["strength of the nuisance metric"]
+
+
+def test_views_of_the_command_line_go_before_the_file(cli, data, tmp_path, small):
+    config = tmp_path / "fit.toml"
+    config.write_text('augment = "gentle"\n')
+    made = {}
+    for name, options in (("file", []), ("standard", ["--augment", "standard"])):
+        done = cli("fit", data, *small, "-c", config, *options, "-o", tmp_path / f"{name}.tcm")
+        assert done.code == 0, done.err
+        made[name] = load_model(tmp_path / f"{name}.tcm").augment_.to_config()
+    assert made["file"] == augment.gentle().to_config()
+    assert made["standard"] != made["file"]
 
 
 @pytest.mark.parametrize(

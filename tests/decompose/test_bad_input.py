@@ -217,7 +217,7 @@ def test_layouts_of_one_array_give_one_result(cls, layout, data, tmp_path):
     assert model.center_.dtype == np.float64
     for U, V in zip(model.factors_, plain.factors_, strict=True):
         np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.transform(other), plain.transform(X), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.transform(other), plain.transform(X), rtol=1e-6, atol=1e-9)
 
 
 @every

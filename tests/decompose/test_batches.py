@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.errors import TensorContrastWarning
 
 #: What the docstrings of ``transform`` promise: largest difference against the length of the row.
@@ -73,15 +73,13 @@ def as_blocks(tensors):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shapes", [False, True])
-@pytest.mark.parametrize("unit_length", [False, True])
-def test_windows_of_signals_have_the_same_features(dtype, shapes, unit_length):
+@pytest.mark.parametrize("solver", ["gls", "tied"])
+@pytest.mark.parametrize("tensorize", [None, SpectrogramTensor()], ids=["blocks", "spectrogram"])
+def test_windows_of_signals_have_the_same_features(dtype, solver, tensorize):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(36, 2, 96)).cumsum(axis=2).astype(dtype)
-    plc = PLC(rank=6, max_iter=4, tol=0, n_epochs=1)
-    model = ContrastiveFeatures(
-        fs=50.0, decompose=plc, shapes=shapes, unit_length=unit_length, random_state=0
-    ).fit(X)
+    plc = PLC(rank=6, max_iter=4, tol=0, n_epochs=1, solver=solver)
+    model = ContrastiveFeatures(50.0, tensorize=tensorize, decompose=plc, random_state=0).fit(X)
     many = model.transform(X)
     assert_close(singles(model, X), many)
     alone = [as_blocks(model.tensors(X[i : i + 1])) for i in range(len(X))]

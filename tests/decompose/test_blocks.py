@@ -265,12 +265,12 @@ def test_augment_sees_the_blocks(fresh):
         PLC(**FAST, **SHORT, augment=lambda parts, rng: parts[0]).fit(X)
 
 
-def test_noise_is_a_list_too():
+def test_nuisance_is_a_list_too():
     X, *_ = coupled(n=120, noise=0.5)
     rng = np.random.default_rng(0)
     noise = [block.std() * rng.normal(size=(60, *block.shape[1:])) for block in X]
-    model = PLC(**FAST, **SHORT, epsilon=0.3).fit(X, noise=noise)
-    assert model.noise_gains_ is not None
+    model = PLC(**FAST, **SHORT, epsilon=0.3).fit(X, nuisance=noise)
+    assert model.nuisance_gains_ is not None
     np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-6)
     assert model.score(X) == pytest.approx(1 - model.reconstruction_error_**2, abs=1e-4)
 
@@ -515,7 +515,7 @@ def test_what_does_not_fit_says_so():
         (lambda: plain.partial_fit(X), "fitted on one tensor of dims"),
         (lambda: model.fit(X, view=X[:2]), "view holds blocks of dims"),
         (lambda: model.fit(X, view=X[0]), "pass view as a list"),
-        (lambda: PLC(**FAST, **SHORT).fit(X, noise=X[0]), "pass noise as a list"),
+        (lambda: PLC(**FAST, **SHORT).fit(X, nuisance=X[0]), "pass nuisance as a list"),
         (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X), "each of the 3 blocks"),
         (lambda: CPD(**FAST, block_weights=(1, 2, -1)).fit(X), "one positive number"),
         (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X[0]), "X is one tensor"),

@@ -100,13 +100,17 @@ CASES = {
     "cpd, float32": (CPD, {"dtype": "float32"}),
     "atd": (ATD, {}),
     "atd, fresh views": (ATD, {"fresh_views": True}),
-    "plc": (PLC, {"n_epochs": 15}),
-    "plc, fresh views": (PLC, {"n_epochs": 15, "fresh_views": True}),
-    "plc, beta sought": (PLC, {"n_epochs": 4, "beta": "auto", "n_init": 2}),
+    "plc": (PLC, {"solver": "tied", "n_epochs": 15}),
+    "plc, fresh views": (PLC, {"solver": "tied", "n_epochs": 15, "fresh_views": True}),
+    "plc, beta sought": (PLC, {"solver": "tied", "n_epochs": 4, "beta": "auto", "n_init": 2}),
+    "plc, closed form": (PLC, {}),
     "plc, als": (PLC, {"solver": "als"}),
     "plc, als, beta sought": (PLC, {"solver": "als", "beta": "auto", "max_iter": 7}),
-    "plc, augmented": (PLC, {"augment": lambda X, rng: X + 0.1 * rng.normal(size=X.shape)}),
-    "plc, robust": (PLC, {"robust": "huber", "n_epochs": 10}),
+    "plc, augmented": (
+        PLC,
+        {"solver": "tied", "augment": lambda X, rng: X + 0.1 * rng.normal(size=X.shape)},
+    ),
+    "plc, robust": (PLC, {"solver": "tied", "robust": "huber", "n_epochs": 10}),
 }
 
 
@@ -140,42 +144,41 @@ def test_with_missing_values(cls, fresh, X, tmp_path):
     assert_same(model, make().fit(Z))
 
 
-def test_with_labels_neighbours_and_a_given_view(X, tmp_path):
+def test_with_labels_and_a_given_view(X, tmp_path):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(60) < 0.3, rng.integers(3, size=60), -1)
     options = {
         "y": y,
-        "sequence": np.repeat(["a", "b", "c"], 20),
         "view": lambda rng: X + 0.1 * rng.normal(size=X.shape),
     }
 
     def make(**more):
-        return PLC(**{"rank": 3, "n_epochs": 20, "random_state": 0, "tol": 1e-3} | more)
+        return PLC(
+            **{"rank": 3, "solver": "tied", "n_epochs": 20, "random_state": 0, "tol": 1e-3} | more
+        )
 
     model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", **options)
     assert crashes > 1
     assert_same(model, make().fit(X, **options))
     with pytest.raises(InvalidInputError, match="other data"):
         make().fit(X, **options | {"y": y[::-1]}, resume=tmp_path / "fit.tcc")
-    with pytest.raises(InvalidInputError, match="other data"):
-        make().fit(X, **options | {"sequence": np.arange(60)}, resume=tmp_path / "fit.tcc")
 
 
-def test_with_noise(X, tmp_path):
+def test_with_nuisance(X, tmp_path):
     rows = np.random.default_rng(1).normal(size=(50, *X.shape[1:]))
 
     def make(**more):
-        settings = {"rank": 3, "n_epochs": 12, "random_state": 0, "tol": 1e-3, "epsilon": 0.5}
+        settings = {"rank": 3, "random_state": 0, "max_iter": 25, "tol": 1e-9, "epsilon": 0.5}
         return PLC(**settings | more)
 
-    model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", noise=rows)
-    whole = make().fit(X, noise=rows)
+    model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", nuisance=rows)
+    whole = make().fit(X, nuisance=rows)
     assert crashes > 0
     assert_same(model, whole)
-    assert whole.noise_gains_ is not None
-    np.testing.assert_array_equal(model.noise_gains_, whole.noise_gains_)
+    assert whole.nuisance_gains_ is not None
+    np.testing.assert_array_equal(model.nuisance_gains_, whole.nuisance_gains_)
     with pytest.raises(InvalidInputError, match="other data"):
-        make().fit(X, noise=2 * rows, resume=tmp_path / "fit.tcc")
+        make().fit(X, nuisance=2 * rows, resume=tmp_path / "fit.tcc")
 
 
 def test_without_a_seed_the_checkpoint_has_the_random_numbers(X, tmp_path):
@@ -183,21 +186,21 @@ def test_without_a_seed_the_checkpoint_has_the_random_numbers(X, tmp_path):
     path = tmp_path / "fit.tcc"
     states = []
     for attempt in range(2):
-        model = PLC(rank=3, n_epochs=12, checkpoint=path, every=1, max_iter=20)
+        model = PLC(rank=3, solver="tied", n_epochs=12, checkpoint=path, every=1, max_iter=20)
         model.set_params(callback=crash_after(8 - 4 * attempt))
         with pytest.raises(Crash):
             model.fit(X, resume=True)
         states.append(checkpoint.load(path)["fit"]["rng"])
     assert states[0] == states[1]
-    first = PLC(rank=3, n_epochs=12, max_iter=20).fit(X, resume=path)
-    assert_same(PLC(rank=3, n_epochs=12, max_iter=20).fit(X, resume=path), first)
+    first = PLC(rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path)
+    assert_same(PLC(rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path), first)
 
 
 def test_signals_to_features(tmp_path):
     rec = make_synthetic(n_samples=60, n_classes=3, random_state=0)
 
     def make(**more):
-        decompose = PLC(**{"rank": 4, "max_iter": 20, "n_epochs": 10} | more)
+        decompose = PLC(**{"rank": 4, "max_iter": 20, "solver": "tied", "n_epochs": 10} | more)
         return ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0)
 
     path = tmp_path / "fit.tcc"
@@ -223,7 +226,7 @@ KILLED = textwrap.dedent(
     X = make_cp_tensor(80, (5, 6, 4), 3, noise=0.3, random_state=0)[0]
 
     def fit(name=None):
-        model = PLC(rank=3, beta="auto", n_init=2, n_epochs=6, max_iter=60, tol=1e-9,
+        model = PLC(rank=3, solver="tied", beta="auto", n_init=2, n_epochs=6, max_iter=60, tol=1e-9,
                     checkpoint=None if name else path, every=2, random_state=0)
         model.fit(X, resume=None if name else True)
         arrays = [*model.factors_, model.features_, model.labels_, model.history_["objective"]]
@@ -290,7 +293,9 @@ def test_kill_at_thirty_random_moments(tmp_path):
 @pytest.mark.parametrize("at", [1, 4, 9, 30])
 def test_ctrl_c_writes_a_last_checkpoint(cls, at, X, tmp_path):
     def make(**more):
-        options = {"n_epochs": 40, "max_iter": 5} if cls is PLC else {"max_iter": 40}
+        options = (
+            {"solver": "tied", "n_epochs": 40, "max_iter": 5} if cls is PLC else {"max_iter": 40}
+        )
         return cls(**{"rank": 3, "tol": 0, "random_state": 0} | options | more)
 
     def interrupt(row):
@@ -519,7 +524,7 @@ def in_descent(X, tmp_path_factory):
 
 def descending(**more):
     settings = {"rank": 3, "max_iter": 8, "tol": 0, "n_epochs": 10, "n_clusters": 3, "every": 1}
-    return PLC(**{**settings, "random_state": 0, **more})
+    return PLC(**{"solver": "tied", **settings, "random_state": 0, **more})
 
 
 @pytest.mark.parametrize("case", FORGED)
@@ -652,7 +657,7 @@ TERMINATED = textwrap.dedent(
             os.kill(os.getpid(), signal.SIGTERM)
 
     X = make_cp_tensor(60, (5, 6, 4), 3, noise=0.3, random_state=0)[0]
-    PLC(rank=3, max_iter=8, tol=0, n_epochs=10, n_clusters=3, random_state=0,
+    PLC(rank=3, solver="tied", max_iter=8, tol=0, n_epochs=10, n_clusters=3, random_state=0,
         checkpoint=sys.argv[1], every=1, callback=end).fit(X)
     """
 )

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.decompose import als, kernels
 from tensorcontrast.decompose.convergence import RISE, Monitor
 from tensorcontrast.decompose.encoder import Encoder
@@ -128,10 +128,9 @@ def test_small_fits_of_signals_are_finite_and_fall(first):
         params = {"rank": int(rng.integers(2, 41)), "max_iter": 9, "tol": 0}
         part = (CPD, ATD, PLC, PLC)[seed % 4](**params)
         if seed % 4 > 1:
-            part.set_params(solver=("tied", "als")[seed % 2], n_epochs=1)
-        model = ContrastiveFeatures(
-            fs=50.0, decompose=part, shapes=bool(seed // 4 % 2), steady=False, random_state=seed
-        )
+            part.set_params(solver=("tied", "als", "gls")[seed % 3], n_epochs=1)
+        blocks = None if seed // 4 % 2 else SpectrogramTensor()
+        model = ContrastiveFeatures(50.0, tensorize=blocks, decompose=part, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TensorContrastWarning)
             W = model.fit(X).transform(X)

@@ -63,7 +63,6 @@ WRONG_BY_CLASS = {
         "temperature": [0.0, -1.0, np.nan],
         "n_epochs": [0, 1.5],
         "learning_rate": [0.0, np.nan],
-        "neighbour_weight": [-0.1, 1.1, np.nan],
         "gamma": [-1.0, np.nan, np.inf],
         "epsilon": [0.0, -1.0, np.nan],
         "trans_inv": ["no"],

@@ -1,6 +1,5 @@
 """E19 and E20: closed-form gradients against central differences, and their limits."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 from tensorcontrast import CPD, PLC, TensorContrastError, load_model
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import kernels, losses
-from tensorcontrast.decompose.contrast import PLCContrast
 from tensorcontrast.decompose.graph import SignedGraph
-from tensorcontrast.decompose.tied import Adam, TiedContrast, standardise, tied_objective
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.decompose.tied import Adam, standardise, tied_objective
 
 RNG = np.random.default_rng(0)
 
@@ -281,32 +278,6 @@ def test_stream_and_file(planted, tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
     loaded.partial_fit(X[:100])
     assert np.isfinite(loaded.transform(X)).all()
-
-
-def test_a_temperature_that_falls(planted):
-    contrast = TiedContrast(PLCContrast(0.1, 1.0, 5), temperatures=(0.8, 0.1), n_epochs=4)
-    found = [contrast.temperature(left) for left in (3, 2, 1, 0)]
-    np.testing.assert_allclose(found, [0.8, 0.4, 0.2, 0.1])
-    assert replace(contrast, n_epochs=1).temperature() == pytest.approx(0.1)
-    X = planted[0]
-    falls, even, same = (
-        tied_plc(temperature=t).fit(X).factors_[0] for t in ((0.8, 0.1), 0.3, [0.3, 0.3])
-    )
-    np.testing.assert_array_equal(even, same)
-    assert np.abs(falls - even).max() > 1e-4
-
-
-def test_a_stream_has_the_last_temperature(planted):
-    X = planted[0][:100]
-    found = [tied_plc(temperature=t).partial_fit(X).factors_[0] for t in ((0.8, 0.1), 0.1, 0.8)]
-    np.testing.assert_array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2])
-
-
-@pytest.mark.parametrize("wrong", [(), (0.1,), (0.1, 0.0), (0.1, np.nan), ("a", 1.0), [1, 2, 3]])
-def test_temperatures_that_are_none(planted, wrong):
-    with pytest.raises(InvalidInputError, match=r"temperature=.*two"):
-        tied_plc(temperature=wrong).fit(planted[0])
 
 
 @pytest.mark.parametrize(

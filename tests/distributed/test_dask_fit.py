@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import clusters, origins, tied
+from tensorcontrast.decompose import clusters, tied
 from tensorcontrast.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -39,9 +39,15 @@ FITS = {
     "cpd": CPD(rank=4, random_state=0),
     "cpd-core": CPD(rank=4, random_state=0, compress=[3, 5, 4]),
     "cpd-raw": CPD(rank=4, random_state=0, center=False, scale=False, compress=0.9),
-    "plc": PLC(rank=4, random_state=0, n_epochs=4, tol=1e-4),
-    "plc-core": PLC(rank=4, random_state=0, n_epochs=4, tol=1e-4, compress=[3, 5, 4]),
-    "plc-fresh": PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, fresh_views=True),
+    "plc": PLC(rank=4, random_state=0, tol=1e-4),
+    "plc-core": PLC(rank=4, random_state=0, tol=1e-4, compress=[3, 5, 4]),
+    "tied": PLC(rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4),
+    "tied-core": PLC(
+        rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4, compress=[3, 5, 4]
+    ),
+    "tied-fresh": PLC(
+        rank=4, random_state=0, solver="tied", n_epochs=3, tol=1e-4, fresh_views=True
+    ),
     "plc-als": PLC(rank=4, random_state=0, solver="als", tol=1e-4),
     "plc-paper": PLC.paper(rank=4, random_state=0, max_iter=10, tol=1e-3),
     "plc-auto": PLC(rank=4, random_state=0, solver="als", beta="auto", tol=1e-3),
@@ -147,22 +153,9 @@ def test_views_drawn_by_the_caller() -> None:
 def test_labels_take_part() -> None:
     X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
     some = np.where(np.arange(N) % 7 == 0, y, -1)
-    sequence = np.arange(N) // 20
-    here = clone(FITS["plc"]).fit(X, some, sequence=sequence)
-    there = clone(FITS["plc"]).fit(spread(X, BLOCKS["7"]), some, sequence=sequence)
-    assert_same(here, there)
-
-
-def test_labels_have_to_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensorcontrast.decompose import label_trial
-
-    monkeypatch.setattr(label_trial, "ENOUGH", 50)
-    X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, noise=0.5, random_state=0)
-    some = np.where(np.arange(N) % 3 == 0, y, -1)
-    here, there = clone(FITS["plc"]), clone(FITS["plc"])
-    assert_same(here.fit(X, some), there.fit(spread(X, BLOCKS["7"]), some))
-    assert isinstance(here.label_gain_, float)
-    assert there.label_gain_ == pytest.approx(here.label_gain_)
+    for name in ("plc", "tied"):
+        here = clone(FITS[name]).fit(X, some)
+        assert_same(here, clone(FITS[name]).fit(spread(X, BLOCKS["7"]), some))
 
 
 @pytest.mark.parametrize(("graph", "share"), [("true", 1.0), ("true", 0.3), ("pseudo", 0.3)])
@@ -277,9 +270,8 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
     X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
     some = np.where(np.arange(N) % 7 == 0, y, -1)
-    sequence = np.arange(N) // 20
-    here = clone(FITS["plc-core"]).fit(X, some, sequence=sequence)
-    there = clone(FITS["plc-core"]).fit(spread(X, BLOCKS["uneven"]), some, sequence=sequence)
+    here = clone(FITS["tied-core"]).fit(X, some)
+    there = clone(FITS["tied-core"]).fit(spread(X, BLOCKS["uneven"]), some)
     assert_same(here, there)
     assert here.labels_.shape == (N,)
     rows = tied.sampled(N, 3)
@@ -291,25 +283,7 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["plc", "plc-core"])
 @pytest.mark.parametrize("few", [True, False])
-def test_graphs_of_origins(monkeypatch: pytest.MonkeyPatch, name: str, few: bool) -> None:
-    from tensorcontrast.distributed import spread as parts
-
-    monkeypatch.setattr(origins, "FEWEST_SAMPLES", 100)
-    if not few:
-        monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
-        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
-    X, noise = tensor(), 0.01 * np.random.default_rng(0).normal(size=(60, *DIMS))
-    here = clone(FITS[name]).set_params(n_epochs=2).fit(X, noise=noise)
-    there = clone(FITS[name]).set_params(n_epochs=2).fit(spread(X, BLOCKS["uneven"]), noise=noise)
-    assert here.neighbour_distance_ > origins.APART
-    assert there.neighbour_distance_ == pytest.approx(here.neighbour_distance_, rel=1e-3)
-    assert there.n_clusters_ == here.n_clusters_
-    assert_same(here, there)
-
-
-@pytest.mark.parametrize("name", ["plc", "plc-core"])
-@pytest.mark.parametrize("few", [True, False])
-def test_features_read_against_noise(monkeypatch: pytest.MonkeyPatch, name: str, few: bool) -> None:
+def test_the_nuisance_metric(monkeypatch: pytest.MonkeyPatch, name: str, few: bool) -> None:
     from tensorcontrast.distributed import spread as parts
 
     if not few:
@@ -317,14 +291,13 @@ def test_features_read_against_noise(monkeypatch: pytest.MonkeyPatch, name: str,
         monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
     X = tensor() + 0.3 * np.random.default_rng(1).normal(size=(N, *DIMS)).astype("f4")
     noise = np.random.default_rng(0).normal(size=(60, *DIMS))
-    options = {"epsilon": 0.3, "n_epochs": 2}
-    here = clone(FITS[name]).set_params(**options).fit(X, noise=noise)
-    there = clone(FITS[name]).set_params(**options).fit(spread(X, BLOCKS["uneven"]), noise=noise)
-    assert here.noise_gains_ is not None
-    np.testing.assert_allclose(there.noise_gains_, here.noise_gains_, rtol=1e-3)
+    here = clone(FITS[name]).set_params(epsilon=0.3).fit(X, nuisance=noise)
+    there = clone(FITS[name]).set_params(epsilon=0.3)
+    there.fit(spread(X, BLOCKS["uneven"]), nuisance=noise)
+    assert here.nuisance_gains_ is not None
+    np.testing.assert_allclose(there.nuisance_gains_, here.nuisance_gains_, rtol=1e-3)
     assert isinstance(there.features_, np.ndarray) is few
     assert_same(here, there)
-    np.testing.assert_allclose(there.view_features_, here.view_features_, atol=1e-3)
     lazy = there.transform(spread(X, BLOCKS["7"]))
     np.testing.assert_allclose(lazy, here.transform(X), atol=1e-3)
 

@@ -59,7 +59,7 @@ def test_a_file_is_read_as_it_says(tmp_path):
         ("seeds = 2", "fractions = [0.5, 0.5, 0.5]", 3, "add up to 1"),
         ("seeds = 2", "n_jobs = 0", 3, "n_jobs"),
         ("seeds = 2", "tensorize = { n_ftt = 64 }", 3, "tensorize.n_ftt"),
-        ("seeds = 2", 'augment = "strong"', 3, "'gentle', 'paper' or 'none', not 'strong'"),
+        ("seeds = 2", 'augment = "strong"', 3, "'default', 'paper' or 'none', not 'strong'"),
         ('"5 %"', '"5"', 4, "budgets[1]: '5' is not a label budget"),
         ('"5 %"', "0", 4, "budgets[1]"),
         ('"5 %"', '"101%"', 4, "budgets[1]"),

@@ -22,7 +22,7 @@ CONFIG = BenchConfig.of(
         "methods": [
             {"name": "plc", "epochs": 4},
             {"name": "plc-paper", "epochs": 6},
-            {"name": "plc", "label": "w/o PLC", "params": {"beta": 0.0, "n_epochs": 2}},
+            {"name": "plc", "label": "w/o PLC", "params": {"beta": 0.0, "max_iter": 4}},
         ],
         "seeds": 1,
         "budgets": ["100%"],
@@ -59,7 +59,10 @@ def test_stages_are_those_of_the_cell_s_own_fit(found, method):
     assert (np.diff(stages["iteration"]) > 0).all() and stages["iteration"][0] == 1
     assert stages["reconstruction_error"][0] > stages["reconstruction_error"][-1]
     phases = stages["phase"].tolist()
-    assert phases == sorted(phases, key=["cpd", "contrast"].index) and phases[-1] == "contrast"
+    assert phases == sorted(phases, key=["cpd", "contrast"].index)
+    # PLC finds its metric after the last iteration of the CPD.
+    assert cell.n_epochs == {"PLC": 4, "PLC (paper)": 6}[method]
+    assert phases[-1] == {"PLC": "cpd", "PLC (paper)": "contrast"}[method]
     assert stages["pseudo"].shape == (len(stages["iteration"]), len(stages["y"]))
     assert (np.diff(stages["y"]) >= 0).all()
     assert stages["tsne_start"].shape == stages["tsne_end"].shape == (len(stages["tsne_y"]), 2)

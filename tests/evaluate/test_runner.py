@@ -32,7 +32,7 @@ SMALL = {
     "datasets": [{"name": "synthetic", "options": OPTIONS}],
     "methods": [
         {"name": "cpd", "params": {"max_iter": 15}},
-        {"name": "plc", "params": {"max_iter": 15, "n_epochs": 2}},
+        {"name": "plc", "params": {"max_iter": 15}},
     ],
     "seeds": 2,
     "budgets": [6, "50%", "100%"],
@@ -534,7 +534,7 @@ def test_paper_tensors_of_real_recordings(tmp_path):
     found = run(BenchConfig.of({**given, "draws": 2}), tmp_path / "run", n_jobs=1)
     assert found.complete, [cell.message for cell in found.failed]
     assert found.model("har-atd", "PLC (paper)").tensorize_.output_shape_ == (18, 33, 33)
-    assert found.model("har-official", "PLC (paper)").tensorize_.output_shape_ == (9, 34, 4)
+    assert found.model("har-official", "PLC (paper)").spectrogram_.output_shape_ == (9, 33, 4)
     row = found.summary("har-atd")[1]
     assert row.accuracy > 0.5 and row.paper is not None and row.paper.accuracy == 0.9349
     assert any("split of the ATD authors" in note for note in found.notes("har-atd"))

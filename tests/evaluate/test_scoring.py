@@ -20,7 +20,7 @@ def task(method, budgets=(12, "100%"), **changes):
     return Task(config, config.datasets[0], config.methods[0], 0, tuple(budgets))
 
 
-QUICK = {"max_iter": 8, "n_epochs": 2}
+QUICK = {"max_iter": 8}
 METHODS = {
     "plain": {"name": "plc", "params": QUICK},
     "bic": {"name": "plc", "params": QUICK, "tune": {"grid": {"rank": [2, 3, 5]}}},
@@ -117,7 +117,7 @@ def test_bic_is_the_choice_of_selection():
     job = task({"name": "cpd", "tune": {"grid": {"rank": [1, 2, 4]}}}, budgets=("100%",))
     (cell,), model = compute(REC, job)
     split = splits(REC, job.dataset, job.config, 0)[0]
-    X = model.estimator.tensorize_.transform(REC.X[split.unlabelled])
+    X = model.estimator.tensors(REC.X[split.unlabelled])
     best = select(model.estimator.decompose, {"rank": [1, 2, 4]}, X)
     assert cell.chosen == best.best_params
 

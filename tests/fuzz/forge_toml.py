@@ -29,7 +29,7 @@ channels = ["a", "b"]
 
 [tensor]
 n_fft = 16
-n_levels = "auto"
+n_quantiles = 4
 """
 _VALUES = [
     "1979-05-27", "07:32:00", "nan", "-inf", "1e999", "9" * 4000, "9" * 5000, "0x" + "f" * 9000,

@@ -35,7 +35,7 @@ def rec():
 
 @pytest.fixture(scope="session")
 def model(rec):
-    return ContrastiveFeatures(decompose=PLC(rank=5, n_epochs=2, tol=1e-3), random_state=0).fit(rec)
+    return ContrastiveFeatures(decompose=PLC(rank=5, tol=1e-3), random_state=0).fit(rec)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def hostile():
         units=HOSTILE[3:7],
         name=HOSTILE[0] + HOSTILE[3],
     )
-    decompose = PLC(rank=4, n_epochs=2, tol=1e-2)
+    decompose = PLC(rank=4, tol=1e-2)
     return ContrastiveFeatures(decompose=decompose, random_state=0).fit(rec), rec
 
 

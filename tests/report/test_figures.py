@@ -28,8 +28,8 @@ def rec():
 
 
 def fitted(rec, **params):
-    decompose = PLC(rank=5, n_epochs=2, tol=1e-3)
-    return ContrastiveFeatures(decompose=decompose, random_state=0, **params).fit(rec)
+    params = {"decompose": PLC(rank=5, tol=1e-3), "random_state": 0, **params}
+    return ContrastiveFeatures(**params).fit(rec)
 
 
 def test_axes_have_names_and_units(rec, tmp_path):
@@ -37,9 +37,13 @@ def test_axes_have_names_and_units(rec, tmp_path):
     W = model.transform(rec)
     figure = plot_components(model, features=W, y=rec.y, classes=rec.classes, n_components=3)
     axes = np.array(figure.axes).reshape(3, 4)
-    assert [a.get_title(loc="left") for a in axes[0]][:3] == ["channels", "frequencies", "time"]
+    titles = [a.get_title(loc="left") for a in axes[0]]
+    assert titles == ["channels", "frequencies", "quantiles over time", "mean by class"]
     assert axes[-1, 1].get_xlabel() == "frequency (Hz)"
-    assert axes[-1, 2].get_xlabel() == "time in the window (s)"
+    assert axes[-1, 2].get_xlabel() == "quantile over time (%)"
+    in_time = plot_components(fitted(rec, tensorize=SpectrogramTensor()), n_components=1)
+    assert in_time.axes[2].get_title(loc="left") == "time"
+    assert in_time.axes[2].get_xlabel() == "time in the window (s)"
     assert [t.get_text() for t in axes[-1, 0].get_xticklabels()] == list(rec.channels)
     assert [t.get_text() for t in axes[0, 3].get_yticklabels()] == list(rec.classes)
     figure.savefig(tmp_path / "components.png")
@@ -47,8 +51,7 @@ def test_axes_have_names_and_units(rec, tmp_path):
 
 
 def test_lines_are_the_factors_of_the_components_that_tell_classes_apart(rec):
-    tensorize = SpectrogramTensor(rec.fs, mean_row=False, polarity=False)
-    model = fitted(rec, tensorize=tensorize)
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
     W = model.transform(rec)
     figure = plot_components(model, features=W, y=rec.y, n_components=1)
     between = sum((rec.y == c).mean() * (W[rec.y == c].mean(0) - W.mean(0)) ** 2 for c in range(3))
@@ -88,50 +91,47 @@ def test_real_and_imaginary_channels_are_told_apart(rec):
     assert names == [f"{c} re" for c in rec.channels] + [f"{c} im" for c in rec.channels]
 
 
-def test_polarity_is_a_second_line_over_the_same_frequencies(rec):
-    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=True, polarity=True))
+def test_the_row_of_means_is_no_frequency(rec):
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=True))
     kinds = model.tensorize_.row_kinds_
-    figure = plot_components(model, n_components=2)
-    magnitude, polarity = figure.axes[1].lines[:2]
-    hertz = model.tensorize_.frequencies_[kinds == "magnitude"]
-    for line, kind in ((magnitude, "magnitude"), (polarity, "polarity")):
-        np.testing.assert_allclose(line.get_xdata(), hertz)
-        np.testing.assert_allclose(line.get_ydata(), model.factors_[1][kinds == kind, 0])
-    assert magnitude.get_linestyle() != polarity.get_linestyle()
-    assert magnitude.get_color() != polarity.get_color()
-    legend = figure.axes[1].get_legend()
-    assert [t.get_text() for t in legend.get_texts()] == ["magnitude", "polarity"]
-    assert figure.axes[4].get_legend() is None
-    plain = fitted(rec, tensorize=SpectrogramTensor(rec.fs, polarity=False))
-    assert plot_components(plain, n_components=1).axes[1].get_legend() is None
-
-    found = describe_components(model)
-    for c in found:
+    figure = plot_components(model, n_components=1)
+    (line, _) = figure.axes[1].lines  # the second is the axis
+    np.testing.assert_allclose(line.get_ydata(), model.factors_[1][kinds == "magnitude", 0])
+    for c in describe_components(model):
         B = model.factors_[1][:, c.index]
         np.testing.assert_allclose(c.frequency_profile, B[kinds == "magnitude"])
-        np.testing.assert_allclose(c.polarity_profile, B[kinds == "polarity"])
         assert c.mean_weight == pytest.approx(float(B[kinds == "mean"][0]))
-        signed = np.sum(c.polarity_profile**2) > np.sum(c.frequency_profile**2)
-        assert ("with the sign of the leads" in c.sentence) == signed
         title, chart = component_charts(c)[1]
-        assert title == "Frequencies (dashed: polarity)"
-        assert chart.count("<polyline") == 2
-        assert 'class="line-b"' in chart and 'class="line-e"' in chart
-    assert describe_components(plain)[0].polarity_profile is None
-    assert component_charts(describe_components(plain)[0])[1][1].count("<polyline") == 1
+        assert (title, chart.count("<polyline")) == ("Frequencies", 1)
+    plain = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
+    assert describe_components(plain)[0].mean_weight is None
 
 
-def test_the_sentence_weighs_both_kinds_of_rows(rec):
-    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=False, polarity=True))
-    kinds, hertz = model.tensorize_.row_kinds_, model.tensorize_.frequencies_
-    at = 9
-    for kind in ("magnitude", "polarity"):
-        profile = np.zeros_like(model.factors_[1][:, 0])
-        profile[np.flatnonzero(kinds == kind)[at]] = -1
-        model.factors_[1][:, 0] = profile
-        (found,) = [c for c in describe_components(model) if c.index == 0]
-        assert f"around {hertz[at]:.2g} Hz" in found.sentence
-        assert ("with the sign of the leads" in found.sentence) == (kind == "polarity")
+def test_the_sentence_names_the_frequency(rec):
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
+    profile = np.zeros_like(model.factors_[1][:, 0])
+    profile[9] = -1
+    model.factors_[1][:, 0] = profile
+    (found,) = [c for c in describe_components(model) if c.index == 0]
+    assert f"around {model.tensorize_.frequencies_[9]:.2g} Hz" in found.sentence
+
+
+def test_the_sentence_tells_the_share_of_the_convolution_block(rec):
+    model = fitted(rec)
+    spectrogram, convolution = model.decompose_.factors_
+    for c in describe_components(model):
+        sizes = [
+            np.prod([np.sum(np.square(U[:, c.index], dtype=np.float64)) for U in block])
+            for block in (spectrogram, convolution)
+        ]
+        assert c.convolution_share == pytest.approx(sizes[1] / sum(sizes), rel=1e-5)
+        assert f"({100 * c.convolution_share:.0f} % of it)" in c.sentence
+    convolution[-1][:, 0] *= 1e3
+    (mostly,) = [c for c in describe_components(model) if c.index == 0]
+    assert mostly.sentence.startswith("mostly waveforms (100 % of it), with ")
+    alone = describe_components(fitted(rec, tensorize=SpectrogramTensor(n_quantiles=4)))[0]
+    assert alone.convolution_share is None
+    assert "waveforms" not in alone.sentence
 
 
 def test_bad_input(rec):
@@ -144,7 +144,9 @@ def test_bad_input(rec):
 
 
 def test_convergence_draws_the_history(rec):
-    model = fitted(rec)
+    (alone,) = plot_convergence(fitted(rec)).axes
+    assert alone.get_title(loc="left") == "Reconstruction"
+    model = fitted(rec, decompose=PLC(rank=5, solver="tied", n_epochs=2, tol=1e-3))
     figure = plot_convergence(model)
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["Reconstruction", "Contrast", "Pseudo graph"]

@@ -7,12 +7,19 @@ import os
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tensorcontrast import Recordings, TensorContrastError, report
+from tensorcontrast import (
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    Recordings,
+    SpectrogramTensor,
+    TensorContrastError,
+    report,
+)
 from tensorcontrast.report.data import FigureItem
 from tensorcontrast.report.of_model import model_facts
 from tensorcontrast.report.text import plain, shortened
@@ -87,7 +94,8 @@ def test_page_of_a_model(model, rec, tmp_path):
     for word in (
         "Component 0",
         "frequency (Hz)",
-        "time in the window (s)",
+        "quantile over time (%)",
+        "coupled with random-convolution features",
         *rec.channels,
         *rec.classes,
     ):
@@ -142,21 +150,17 @@ def test_markdown_of_hostile_names(hostile, hostile_names, tmp_path):
 
 
 def test_recordings_without_names_labels_or_rate(tmp_path):
-    from tensorcontrast import PLC, ContrastiveFeatures
-
     X = np.random.default_rng(0).standard_normal((40, 2, 64)).astype(np.float32)
     rec = Recordings(X)
-    model = ContrastiveFeatures(decompose=PLC(3, n_epochs=1, tol=1e-2), random_state=0).fit(rec)
+    model = ContrastiveFeatures(decompose=PLC(3, tol=1e-2), random_state=0).fit(rec)
     path = report.model_report(model, rec, tmp_path / "r.html", figures=False)
     text = " ".join(check_closed(path.read_text(encoding="utf-8")).text)
-    assert "cycles/sample" in text and "moments, weakest first (%)" in text
+    assert "cycles/sample" in text and "quantile over time (%)" in text
     assert "classes" not in text.split("Notes")[0]
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 
 def test_a_large_recording_gives_a_moderate_file(tmp_path):
-    from tensorcontrast import CPD, ContrastiveFeatures
-
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 14, 300)).astype(np.float32)
     rec = Recordings(X, rng.integers(0, 4, 1500), fs=100, groups=rng.integers(0, 90, 1500))
@@ -197,8 +201,6 @@ def test_a_failing_disk_leaves_the_old_report(model, rec, tmp_path, monkeypatch)
 def test_unfitted_models_are_refused(rec, tmp_path):
     from sklearn.exceptions import NotFittedError
 
-    from tensorcontrast import ContrastiveFeatures
-
     with pytest.raises(NotFittedError):
         report.model_report(ContrastiveFeatures(), rec, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -212,10 +214,18 @@ def test_two_figures_of_one_name_are_refused(rec, model, tmp_path):
         report.write_report(twice, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("distance", "by"), [(0.6, "their features"), (2.5, "where windows come from"), (None, None)]
-)
-def test_a_model_says_what_its_pseudo_classes_are_by(distance, by):
-    facts = dict(model_facts(SimpleNamespace(rank_=4, neighbour_distance_=distance)))
-    assert facts.get("pseudo classes by") == by
-    assert facts["features"] == "4"
+def test_a_model_says_what_it_was_made_of(model, rec):
+    facts = dict(model_facts(model))
+    core, (spectrogram, convolution) = model.decompose_, model.tensorize_
+    assert (facts["method"], facts["features"]) == ("PLC", "5")
+    assert facts["spectrogram"] == " × ".join(map(str, spectrogram.output_shape_))
+    assert facts["convolution features"] == f"{len(convolution.components_)} values"
+    assert facts["nuisance metric"] == f"{len(core.nuisance_gains_)} directions"
+    for decision in model.decisions_:
+        assert facts[f"chosen: {decision['name']}"].startswith(decision["outcome"])
+    plain = ContrastiveFeatures(
+        tensorize=SpectrogramTensor(n_fft=32, hop=16), decompose=CPD(3, max_iter=5, tol=0.1)
+    ).fit(rec)
+    told = dict(model_facts(plain))
+    assert not {"convolution features", "nuisance metric"} & set(told)
+    assert not [name for name in told if name.startswith("chosen")]

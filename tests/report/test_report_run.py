@@ -14,7 +14,6 @@ from tensorcontrast.evaluate.runner import run
 from tensorcontrast.report.of_run import toml_text
 
 SMALL = {"rank": 3, "max_iter": 6, "tol": 1e-3}
-CONTRAST = {**SMALL, "n_epochs": 2}
 CONFIG = {
     "title": "A <small> run",
     "datasets": [
@@ -26,8 +25,8 @@ CONFIG = {
     "methods": [
         {"name": "cpd", "params": SMALL},
         {"name": "plc", "note": "as it comes"},
-        {"name": "plc", "label": "w/o PLC", "params": {**CONTRAST, "beta": 0.0}},
-        {"name": "plc", "label": "PLC (true graph)", "params": CONTRAST, "labels_in_graph": "all"},
+        {"name": "plc", "label": "w/o PLC", "params": {**SMALL, "beta": 0.0}},
+        {"name": "plc", "label": "PLC (true graph)", "params": SMALL, "labels_in_graph": "all"},
     ],
     "seeds": 2,
     "budgets": [6, "100%"],

@@ -20,9 +20,9 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.model_io import save_model
-from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize import convolution
 from tensorcontrast.tensorize.convolution import MIN_POSITIONS, dilation_steps, kernels
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 LEARNED = (
     "dilations_",
@@ -40,8 +40,12 @@ def windows(n, c, t, seed=0):
     return (X + 3).astype(np.float32)
 
 
+#: Small and plain: principal components of PPV as they are.
+PLAIN = {"n_biases": 4, "dilations": "octave", "column_scaling": 0.0}
+
+
 def fitted(X, **params):
-    return ConvolutionFeatures(**params).fit(X)
+    return ConvolutionFeatures(**PLAIN | params).fit(X)
 
 
 def assert_same(one, other):

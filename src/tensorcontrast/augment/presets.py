@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tensorcontrast._signals import as_signals
 from tensorcontrast.augment._base import is_integer, is_number, require
 from tensorcontrast.augment.combine import Compose
 from tensorcontrast.augment.rotate import Rotate3D
@@ -142,6 +143,7 @@ def standard(signals: Any) -> Compose:
     >>> [type(step).__name__ for step in augment.standard(X).steps]
     ['Crop', 'TimeStretch', 'ChannelMix', 'Jitter', 'Scale']
     """
+    signals = as_signals(signals, way="")
     n_channels, n_times = signals.shape[1:]
     steps: list[Any] = []
     if n_times >= 4:

@@ -264,7 +264,6 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn from one more batch; return a warning about the rank."""
         begun = hasattr(self, "factors_")
         clipped = ""
-        gls.check_whole(gls.metric_of(self), masked=self.missing == "mask")
         data = inputs.batch(self, X, reset=not begun)
         X = data.X
         known = self._labels_used(y, len(X), streaming=True)
@@ -303,6 +302,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             form = self._finish(fit, views)
             if gls.metric_of(self) is not None or self._overlap_power != 1.0:
                 gls.encode_views(self, views)
+                self.reconstruction_error_ = gls.encoding_error(self, views)
         self._stream = sums.regauged(form.gain, form.order)
         self.feature_gram_ = self._stream.WtW
         self.n_samples_seen_ += len(X)
@@ -457,7 +457,6 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             masked=self.missing == "mask",
             metric=gls.metric_of(self),
             power=self._overlap_power,
-            mixing=gls.mixing_of(self) if self.missing == "mask" else None,
         )
 
     def _features(self, X: Array) -> Array:

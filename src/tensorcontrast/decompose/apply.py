@@ -25,12 +25,13 @@ def features(
     masked: bool,
     metric: gls.GLSMetric | None = None,
     power: float = 1.0,
-    mixing: Array | None = None,
 ) -> Array:
     """Features (n, r) of samples; ``masked`` solves over what was observed. Equations E12, E23."""
-    gls.check_whole(metric, masked=masked)
-    # With gaps each window has equations of its own, whose solutions are mixed afterwards.
-    projector = gls.projector(factors, ridge, metric, 1.0 if masked else power)
+    projector = gls.projector(factors, ridge, metric, power)
+    # With gaps each window has equations of its own (E12). Where features are those of another
+    # metric, gaps are first filled with what these solutions reconstruct.
+    plain = metric is None and power == 1.0
+    oblique = gls.projector(factors, ridge, None) if masked and not plain else projector
     parts = []
     if source.is_spread(data):
         return data.transformed(ready, projector)
@@ -38,11 +39,22 @@ def features(
         for block in ready.centred(data):
             flat = block.reshape(len(block), -1)
             if masked:
-                coordinates = missing.encode(flat, projector, factors, ridge)
-                parts.append(coordinates if mixing is None else coordinates @ mixing)
+                coordinates = missing.encode(flat, oblique, factors, ridge)
+                if plain:
+                    parts.append(coordinates)
+                else:
+                    parts.append(_filled(flat, coordinates, factors) @ projector)
             else:
                 parts.append(flat @ projector)
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _filled(flat: Array, coordinates: Array, factors: Factors) -> Array:
+    """Samples (n, i) with their gaps filled by the model."""
+    gaps = np.isnan(flat)
+    if not gaps.any():
+        return flat
+    return np.where(gaps, kernels.cp_to_flat(coordinates, factors), flat)
 
 
 def explained(data: source.Source, ready: Preparation, factors: Factors, W: Array) -> float:

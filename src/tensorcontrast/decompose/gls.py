@@ -97,13 +97,15 @@ def checked(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
         )
     if rows.dtype.kind not in "fiu":
         raise InvalidInputError(f"nuisance is of type {rows.dtype}; real numbers are needed")
-    rows = rows.astype(dtype, copy=False)
-    bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)
+    limit = np.float64(np.sqrt(np.finfo(dtype).max)) / rows[0].size
+    with np.errstate(invalid="ignore"):
+        bad = ~(np.abs(rows.reshape(len(rows), -1)) <= limit).all(axis=1)
     if bad.any():
         raise InvalidInputError(
-            f"nuisance[{int(bad.argmax())}] holds NaN or infinity; leave such rows out"
+            f"nuisance[{int(bad.argmax())}] holds NaN, infinity or a value above {limit:.1g}; "
+            "leave such rows out"
         )
-    return rows
+    return rows.astype(dtype, copy=False)
 
 
 def principal_directions(rows: Array) -> tuple[Array, Array, float] | None:
@@ -225,6 +227,14 @@ def select_strength(
     strength = float(np.exp(high))
     g = gains(variances, strength)
     return Selected(GLSMetric(V, g.astype(V.dtype)), strength, error(g) / plain)
+
+
+def ols_error(X: Array, norm_squared: float, factors: Factors, alpha: float) -> float:
+    """Relative reconstruction error ‖X − WHᵀ‖/‖X‖ of windows X (n, i) encoded by E12."""
+    P = rows_times(X, kernels.khatri_rao(factors))
+    W = Encoder.from_factors(factors, alpha)(P)
+    HtH = kernels.gram(kernels.in_float64(factors))
+    return float(np.sqrt(kernels.residual_squared(norm_squared, P, W, HtH) / norm_squared))
 
 
 def _inner(A: Array, B: Array) -> Array:
@@ -371,19 +381,17 @@ def encode_views(model: Any, views: als.Views) -> None:
     model.features_, model.view_features_ = model._unweighted(W, V)
 
 
+def encoding_error(model: Any, views: als.Views) -> float:
+    """Relative reconstruction error of views that were fitted without a core, in the metric."""
+    W, _ = views.encoded(projector(model._factors, model.ridge_, metric_of(model)))
+    residual = kernels.residual_direct(views.X, W, model._factors)
+    return float(np.sqrt(residual / views.norm_x))
+
+
 def metric_of(model: Any) -> GLSMetric | None:
     """Return the metric of a fitted model; None for the identity."""
     rows, gains = model.nuisance_directions_, model.nuisance_gains_
     return None if rows is None or gains is None else GLSMetric(rows.reshape(len(rows), -1), gains)
-
-
-def check_whole(metric: GLSMetric | None, *, masked: bool) -> None:
-    """Raise where windows with gaps would need the nuisance metric."""
-    if masked and metric is not None:
-        raise InvalidInputError(
-            "missing='mask': this model has a nuisance metric, which needs windows without gaps; "
-            "fit it with missing='mask', or fill the gaps"
-        )
 
 
 def check_learned(model: Any) -> None:

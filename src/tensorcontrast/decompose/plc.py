@@ -24,28 +24,35 @@ Array = NDArray[Any]
 class PLC(CPEstimator):
     r"""Pseudo-Laplacian Contrast tensor decomposition: class-aware features without labels.
 
-    Minimises, over features of both views and shared factors,
+    The paper minimises, over features of both views and shared factors,
 
     .. math:: \tfrac12\|X - WH^\top\|^2 + \tfrac12\|\tilde X - \tilde WH^\top\|^2
               + \tfrac\alpha2(\|W\|^2 + \|\tilde W\|^2 + \sum_k\|U_k\|^2) + \beta\,\ell_{PLC}
 
     with :math:`\ell_{PLC} = \sum_n [-\langle\hat w_n,\hat{\tilde w}_n\rangle -
     \tfrac{\gamma}{N-1}\sum_j S_{nj}\langle\hat w_n,\hat{\tilde w}_j\rangle]`, where S joins
-    samples of one cluster of W and parts the others, and is found anew each iteration (E8, E11).
+    windows of one cluster of W and parts the others, and is found anew each iteration (E8, E11).
+
+    The default solver has a closed form of both terms for features that are a linear function of
+    the window (E23). Directions in which a window and its augmentations differ, and directions in
+    which windows of one pseudo class differ, weigh less in the features, as far as the
+    reconstruction stays within ``1 + epsilon`` of that of the CPD.
 
     Parameters
     ----------
     rank : int, default=32
         Number of components and so of features.
-    solver : {"tied", "als"}, default="tied"
-        "tied" makes the features a function of the factors (E19), so that the contrast shapes the
-        very encoder that ``transform`` uses: it starts from a CPD and descends by Adam. "als" is
-        the paper's Algorithm 1, in which the features are free (E11); see :meth:`paper`.
+    solver : {"gls", "tied", "als"}, default="gls"
+        "gls" fits a CPD, then finds pseudo classes and the nuisance metric of generalised least
+        squares from each other (E23). "tied" descends by Adam from a CPD on a softmax contrast of
+        encoded features (E19, E20). "als" is the paper's Algorithm 1, in which the features are
+        free (E11); see :meth:`paper`.
     contrast : {"softmax", "signed"}, default="softmax"
         For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
     n_clusters : int, optional
-        Classes of the pseudo graph. Default: min(100, n // 4) for "gls" and "tied", since small clusters
-        are nearly pure; for "als" the classes of ``y`` with ``graph="true"``, else min(8, n // 2).
+        Classes of the pseudo graph. Default: min(100, n // 4) for "gls" and "tied", since small
+        clusters are nearly pure; for "als" the classes of ``y`` with ``graph="true"``, else
+        min(8, n // 2).
     alpha : float, default=1e-3
         Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
         ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
@@ -56,14 +63,15 @@ class PLC(CPEstimator):
         features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
         the data.
     beta : float, "auto" or None, default=None
-        Weight of the contrast; None is 0.03 for "als" and 0.07 for "tied". "auto" takes the
-        largest β that keeps the reconstruction error within ``1 + epsilon`` of that of the fit
-        with β = 0 (E14). 0 is the paper's ablation without PLC.
+        Weight of the contrast for "als" (None is 0.03) and "tied" (None is 0.07); "gls" has
+        ``epsilon`` in its place, and no contrast with ``beta=0``. "auto" takes the largest β
+        that keeps the reconstruction error within ``1 + epsilon`` of that of the fit with β = 0
+        (E14). 0 is the paper's ablation without PLC.
     gamma : float, default=1.0
-        Weight of the graph against the invariance term; 0 is the ablation without cross-view.
+        Weight of the pseudo graph against the augmentation; 0 is the ablation without it.
     epsilon : float, default=0.05
         How far the reconstruction error may rise above that of the fit with β = 0 (E14), relative
-        to it: for ``beta="auto"`` and for the nuisance metric (``fit(…, nuisance=)``).
+        to it: for the nuisance metric ("gls") and for ``beta="auto"``.
     trans_inv : bool, default=True
         False is the ablation without transformation invariance.
     graph : {"pseudo", "true", "same-view"}, default="pseudo"
@@ -87,7 +95,7 @@ class PLC(CPEstimator):
         First step of Adam ("tied").
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
-        at the tensor level.
+        at the tensor level; no view for "gls".
     fresh_views : bool, default=False
         Draw that view anew each iteration.
     max_iter, tol, patience, init, n_init, batch_size, step_size
@@ -102,7 +110,8 @@ class PLC(CPEstimator):
     ----------
     features_, view_features_ : (n, rank_) arrays
         Features of the fitted samples and of their view with the pull of the contrast (E9);
-        ``transform`` gives them without (E12, E23).
+        ``transform`` gives them without. For "gls" both are the same (E12, E23), and
+        ``view_features_`` is None without a view.
     labels_ : (n,) int array
         Pseudo classes.
     beta_, gamma_ : float
@@ -111,8 +120,8 @@ class PLC(CPEstimator):
     n_clusters_ : int
         Clusters of the graph; 0 where the fit was stopped before the contrast began.
     nuisance_directions_, nuisance_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
-        Directions V of the nuisance metric and their gains g, 0 to 1 (E23); None without
-        ``fit(…, nuisance=)``, or where the ε-region left no room for it.
+        Directions V of the nuisance metric and their gains g, 0 to 1 ("gls", E23); None where the
+        ε-region left no room for it, and with ``missing="mask"``.
     nuisance_strength_ : float or None
         s of E23, in units of the scaled data; likewise.
     factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
@@ -286,11 +295,11 @@ class PLC(CPEstimator):
             that they are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``)
             passes them on.
         view : array-like of the shape of X, list of blocks as X, a source, or callable, optional
-            The augmented view X̃; see :meth:`CPD.fit`.
+            The augmented view X̃; see :meth:`CPD.fit`. "gls" needs none.
         nuisance : array-like (m, I_1, …, I_K), or list of coupled blocks, optional
             Differences between windows that should have the same features, such as two draws of
-            an augmentation of one window ("tied" only). They give the metric of generalised least
-            squares in which features are estimated, as strong as ``epsilon`` allows (E23).
+            an augmentation of one window ("gls" only, E23). Default: the differences between X
+            and ``view``, where that is given.
         resume : path or True, optional
             Go on from a checkpoint; see :meth:`CPD.fit`.
 
@@ -360,7 +369,7 @@ class PLC(CPEstimator):
 
     @property
     def _needs_view(self) -> bool:  # type: ignore[override]
-        return self.solver != "gls"
+        return self.solver != "gls" or self.augment is not None
 
     @property
     def _overlap_power(self) -> float:

@@ -119,11 +119,14 @@ def closed_form(model: PLC, views: AnyViews, known: Known, rng: np.random.Genera
         return fit
     count = model._cluster_count(first.n_samples, 0 if known is None else int(known.max()) + 1)
     check_count(model, first.n_samples, count, known)
-    fit.start_error = fit.final_features(first, model.alpha)[1]
     rows = tied.sampled(first.n_samples, seed)
     held = tied.held(first, rows)
     assert not callable(held)
     own = known if known is None or rows is None else known[rows]
+    if rows is None:
+        error = fit.final_features(first, model.alpha)[1]
+    else:
+        error = gls.ols_error(held.X, held.norm_x, fit.factors, model.alpha)
     found, classes = gls.contrast_metric(
         held.X,
         held.norm_x,
@@ -131,7 +134,7 @@ def closed_form(model: PLC, views: AnyViews, known: Known, rng: np.random.Genera
         model.alpha,
         _nuisance(model, views, rows),
         gls.Contrast(partial(pseudo_classes, model, count, own, seed), float(model.gamma)),
-        (1.0 + model.epsilon) * fit.start_error,
+        (1.0 + model.epsilon) * error,
     )
     fit.selected = found
     fit.memory.labels = classes if rows is None else None
@@ -162,7 +165,7 @@ def _nuisance(model: PLC, views: AnyViews, rows: NDArray[np.intp] | None) -> Arr
     if given is not None:
         return gls.nuisance_in_core(model, given)
     drawn = views() if callable(views) else views
-    if drawn.V is None:
+    if isinstance(drawn, als.Views) and drawn.V is None:
         return None
     some = np.linspace(0, drawn.n_samples - 1, min(drawn.n_samples, gls.MAX_DEVIATIONS))
     both = drawn.rows(some.astype(np.intp))

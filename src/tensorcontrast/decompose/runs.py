@@ -47,8 +47,6 @@ class Fit:
     learned: dict[str, Any] = field(default_factory=dict)
     #: Features at the final factors and the error of the data, once they were asked for.
     final: tuple[als.Features, float] | None = None
-    #: Error of the fit without contrast that this one started from, where it was asked for.
-    start_error: float | None = None
     #: Whether the callback has ended a descent, whose monitor is another one.
     stopped: bool = False
     #: The nuisance metric that was selected for it (:mod:`.gls`).

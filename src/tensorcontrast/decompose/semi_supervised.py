@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.covariance import ledoit_wolf
 
 from tensorcontrast import checks, labels
-from tensorcontrast.decompose.graph import cluster_space
+from tensorcontrast.decompose.graph import class_sums, cluster_space
 from tensorcontrast.errors import InvalidInputError
 
 Array = NDArray[Any]
@@ -66,6 +66,29 @@ def given_labels(
     return None
 
 
+def lda_posteriors(Z: Array, labelled: Array, classes: IntArray) -> Array:
+    """Posterior probabilities (n, c) of each row of Z (n, r) in each class.
+
+    Classes are normal, with the means of their labelled rows and a common covariance that is pooled
+    over the classes and shrunken after Ledoit and Wolf. All are as likely as each other: how many
+    labels a class has says little about the windows. A class of few labels has an uncertain mean,
+    which widens its distribution: the squared distance to the mean of m rows is divided by 1 + 1/m.
+    """
+    count = int(classes.max()) + 1
+    sizes = np.bincount(classes, minlength=count)
+    means = class_sums(classes, Z[labelled], count) / sizes[:, None]
+    covariance, _ = ledoit_wolf(Z[labelled] - means[classes], assume_centered=True)
+    covariance *= len(classes) / max(len(classes) - count, 1)  # means were estimated as well
+    covariance[np.diag_indices_from(covariance)] += 1e-3
+    root = np.linalg.inv(np.linalg.cholesky(covariance))
+    rows, centres = Z @ root.T, means @ root.T
+    squared = ((rows[:, None] - centres) ** 2).sum(axis=2) / (1 + 1 / sizes)
+    scores = -0.5 * squared - 0.5 * Z.shape[1] * np.log1p(1 / sizes)
+    scores -= scores.max(axis=1, keepdims=True)
+    found = np.exp(scores)
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
 def likely_classes(W: Array, known: IntArray) -> tuple[IntArray, Array]:
     """Class of each window, −1 where it is uncertain, and the certainty of it (n,).
 
@@ -87,15 +110,12 @@ def likely_classes(W: Array, known: IntArray) -> tuple[IntArray, Array]:
     n_labels, n_classes = np.count_nonzero(labelled), len(np.unique(known[labelled]))
     if n_classes < 2 or n_labels <= n_classes:  # no spread within classes to learn from
         return known.copy(), labelled.astype(W.dtype)
-    Z = np.asarray(cluster_space(W), dtype=np.float64)
-    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
-    # Classes are as likely as each other: how many labels each has says little about the windows.
-    lda.set_params(priors=np.full(n_classes, 1 / n_classes)).fit(Z[labelled], known[labelled])
-    posterior = lda.predict_proba(Z)
+    names, own = np.unique(known[labelled], return_inverse=True)
+    posterior = lda_posteriors(np.asarray(cluster_space(W), dtype=np.float64), labelled, own)
     best = posterior.argmax(axis=1)
-    certainty = posterior[np.arange(len(Z)), best]
+    certainty = posterior[np.arange(len(W)), best]
     sure = certainty >= MIN_POSTERIOR
-    classes = np.where(sure, lda.classes_[best], -1).astype(np.intp)
+    classes = np.where(sure, names[best], -1).astype(np.intp)
     weights = np.where(sure, certainty, 0.0).astype(W.dtype)
     classes[labelled], weights[labelled] = known[labelled], 1.0
     return classes, weights

@@ -98,7 +98,7 @@ def _labels_in_graph(value: Any) -> Any:
 Budget = Annotated[Any, BeforeValidator(_budget)]
 Seed = Annotated[int, Strict(), Field(ge=0)]
 Tensorize = Annotated[Any, BeforeValidator(_tensorize)]
-Augment = Literal["gentle", "paper", "none"]
+Augment = Literal["default", "paper", "none"]
 
 
 class _Strict(BaseModel):
@@ -263,7 +263,7 @@ class BenchConfig(_Strict):
     draws: Count = 6
     rank: Count = 32
     tensorize: Tensorize = "default"
-    augment: Augment = "gentle"
+    augment: Augment = "default"
     evidence: tuple[Literal["stages", "seeds"], ...] = ()
     allow_ungrouped: Annotated[bool, Strict()] = False
     fit_budgets: Annotated[bool, Strict()] = False
@@ -312,7 +312,7 @@ class BenchConfig(_Strict):
                 if "paper" in chosen and dataset.name not in SHAPES:
                     raise fault(
                         f"the paper has no tensors or augmentation for {dataset.label!r} (method "
-                        f"{method.label}); it has {', '.join(SHAPES)}: use 'default' and 'gentle'"
+                        f"{method.label}); it has {', '.join(SHAPES)}: use 'default' for both"
                     )
             if self.split_of(dataset) == "atd-har" and dataset.name != "har":
                 raise fault(f"data set {at + 1}, {dataset.label!r}: split 'atd-har' is that of HAR")

@@ -86,8 +86,12 @@ def _fit(
 def _pseudo(fitted: Fitted, count: int) -> IntArray:
     """Pseudo classes of the fitted windows; a stage before the contrast is clustered likewise."""
     model = fitted.model
-    contrast = model.history_.get("contrast", [])
-    if contrast and np.isfinite(contrast[-1]):
+    if model.solver == "gls":  # its contrast comes after the last iteration
+        begun = model.n_clusters_ > 0
+    else:
+        contrast = model.history_.get("contrast", [])
+        begun = bool(contrast) and bool(np.isfinite(contrast[-1]))
+    if begun:
         return np.asarray(model.labels_, dtype=np.int64)
     return np.asarray(cluster(model.features_, count, seed=0)[0], dtype=np.int64)
 

@@ -41,7 +41,7 @@ METHODS: dict[str, Kind] = {
         Kind("cpd", "CPD", f"{_CP}:CPD", "CPD", tensor=True, epochs="max_iter"),
         Kind("atd", "ATD", f"{_CP}:ATD", "ATD", tensor=True, epochs="max_iter"),
         Kind("atd-paper", "ATD (paper)", f"{_CP}:ATD", "ATD", tensor=True, epochs="max_iter"),
-        Kind("plc", "PLC", f"{_CP}:PLC", "PLC", tensor=True, labels=True, epochs="n_epochs"),
+        Kind("plc", "PLC", f"{_CP}:PLC", "PLC", tensor=True, labels=True, epochs="max_iter"),
         Kind(
             "plc-paper",
             "PLC (paper)",

@@ -257,6 +257,17 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Matrix (m, p) that centred PPV are multiplied with: scaling and PCA in one."""
         return np.ascontiguousarray(self.components_.T / self.scale_[:, None])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without the projection, which can be rebuilt."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_projection"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and rebuild what it leaves out."""
+        super().__setstate__(state)
+        if hasattr(self, "components_"):
+            self._projection = self._make_projection()
+
     def _check_signals(self, X: Any) -> np.ndarray:
         """Return ``X`` as an array of windows like those of `fit`."""
         check_is_fitted(self)

@@ -1,0 +1,174 @@
+"""Quantile pooling over time: means of the smallest to the largest frames of every row."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.model_io import save_model
+from tensorcontrast.report.components import describe_components
+from tensorcontrast.tensorize import stft
+from tensorcontrast.tensorize.quantile_pooling import pool_quantiles, quantile_weights
+
+
+def noise(n=60, c=3, t=128, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, c, t))
+
+
+def slow_quantiles(row, q):
+    """Mean of each share of the ordered values that are there, each value cut into q pieces."""
+    values = np.sort(row[~np.isnan(row)])
+    pieces = np.repeat(values, q)  # q · k of them: every share has k
+    return pieces.reshape(q, -1).mean(axis=1) if len(values) else np.full(q, np.nan)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 4, 7, 9, 12])
+@pytest.mark.parametrize("t", [1, 2, 5, 9])
+def test_quantiles_equal_a_slow_loop(t, q):
+    rng = np.random.default_rng(t)
+    tensors = rng.normal(size=(6, 2, 5, t))
+    tensors[rng.random(tensors.shape) < 0.3] = np.nan
+    tensors[:2] = rng.normal(size=(2, 2, 5, t))
+    tensors[3, 1] = np.nan
+    wanted = np.apply_along_axis(slow_quantiles, 3, tensors, q)
+    out = np.empty((6, 2, 5, q))
+    pool_quantiles(tensors.copy(), out)
+    np.testing.assert_allclose(out, wanted, atol=1e-12)
+    np.testing.assert_allclose(quantile_weights(t, q).sum(axis=0), 1)
+    np.testing.assert_allclose(quantile_weights(t, q).sum(axis=1), q / t)
+
+
+@pytest.mark.parametrize("representation", ["sqrt-magnitude", "log-magnitude", "log-real-imag"])
+def test_tensors_are_the_quantiles_of_those_in_time(representation):
+    X = noise(n=7) + 1
+    options = {"fs": 50, "mean_row": True, "representation": representation, "dtype": "float64"}
+    in_time = SpectrogramTensor(**options, n_quantiles=None).fit(X)
+    pooled = SpectrogramTensor(**options, n_quantiles=3).fit(X)
+    assert (in_time.n_quantiles_, pooled.n_quantiles_) == (None, 3)
+    assert pooled.output_shape_ == (*in_time.output_shape_[:2], 3)
+    np.testing.assert_array_equal(pooled.times_, in_time.times_)
+    np.testing.assert_array_equal(in_time.time_axis_, in_time.times_)
+    np.testing.assert_allclose(pooled.time_axis_, [1 / 6, 1 / 2, 5 / 6])
+    whole, found = in_time.transform(X), pooled.transform(X)
+    np.testing.assert_allclose(found, np.apply_along_axis(slow_quantiles, 3, whole, 3), atol=1e-12)
+    np.testing.assert_allclose(found.mean(axis=3), whole.mean(axis=3), atol=1e-12)
+    assert (np.diff(found, axis=3) >= 0).all()
+
+
+def test_where_in_the_window_something_happens_does_not_matter():
+    X = noise(n=8, t=128)
+    transformer = SpectrogramTensor(n_fft=16, hop=16, n_quantiles=4, mean_row=True)
+    moved = X.reshape(8, 3, 8, 16)[:, :, np.random.default_rng(1).permutation(8)].reshape(X.shape)
+    transformer.fit(X)
+    np.testing.assert_allclose(transformer.transform(moved), transformer.transform(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_threads_blocks_and_chunks_do_not_matter(monkeypatch, missing):
+    X = noise(n=23).astype(np.float32)
+    if missing:
+        X[np.random.default_rng(0).random(X.shape) < 0.003] = np.nan
+    options = {"n_quantiles": 4, "missing": "mask" if missing else "error"}
+    whole = SpectrogramTensor(n_jobs=1, **options).fit_transform(X)
+    assert np.isfinite(whole).any()
+    monkeypatch.setattr(stft, "_BLOCK", 3 * 33 * 9 * 2)
+    for n_jobs in (1, 2, None):
+        transformer = SpectrogramTensor(n_jobs=n_jobs, **options).fit(X)
+        np.testing.assert_array_equal(transformer.transform(X), whole)
+        chunks = np.concatenate(list(transformer.iter_chunks(X, 5)))
+        np.testing.assert_array_equal(chunks, whole)
+
+
+def test_frames_that_are_missing_are_left_out():
+    X = noise(n=5)
+    X[1, 2] = np.nan
+    X[3, 0, 10] = np.nan
+    transformer = SpectrogramTensor(n_fft=16, hop=16, n_quantiles=2, missing="mask").fit(X)
+    found = transformer.transform(X)
+    assert np.isnan(found[1, 2]).all()
+    assert np.isfinite(np.delete(found[1], 2, axis=0)).all()
+    in_time = clone(transformer).set_params(n_quantiles=None).fit_transform(X)
+    assert np.isnan(in_time[3, 0, :, 0]).all()
+    wanted = np.apply_along_axis(slow_quantiles, 1, in_time[3, 0, :, 1:], 2)
+    np.testing.assert_allclose(found[3, 0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_quantiles", [8, 9, 1000])
+def test_more_quantiles_than_frames_are_as_many_as_frames(n_quantiles):
+    X = noise(n=6)
+    options = {"n_fft": 16, "hop": 16}  # eight frames
+    found = SpectrogramTensor(**options, n_quantiles=n_quantiles).fit(X)
+    assert (found.n_quantiles, found.n_quantiles_) == (n_quantiles, 8)
+    assert found.output_shape_ == (3, 9, 8)
+    in_time = SpectrogramTensor(**options).fit_transform(X)
+    np.testing.assert_allclose(found.transform(X), np.sort(in_time, axis=3), rtol=1e-5)
+
+
+def test_frames_are_in_time_unless_quantiles_are_asked_for():
+    X = noise(n=40)
+    for representation in ("sqrt-magnitude", "log-real-imag", "complex"):
+        found = SpectrogramTensor(representation=representation).fit(X)
+        assert found.n_quantiles_ is None
+        assert found.output_shape_[2] == len(found.times_)
+    assert SpectrogramTensor.paper("har").fit(X).n_quantiles_ is None
+
+
+def test_weights_of_quantiles_are_kept_and_cannot_be_written_to():
+    assert quantile_weights(7, 3) is quantile_weights(7, 3)
+    assert not quantile_weights(7, 3).flags.writeable
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "time", "auto", [4]])
+def test_wrong_numbers_are_told(wrong):
+    with pytest.raises(InvalidInputError, match="n_quantiles"):
+        SpectrogramTensor(n_quantiles=wrong).fit(noise(3))
+
+
+def test_complex_tensors_have_no_quantiles():
+    with pytest.raises(InvalidInputError, match=r"n_quantiles.*cannot be inverted; leave it None"):
+        SpectrogramTensor(n_quantiles=4, representation="complex").fit(noise(3))
+
+
+# ------------------------------------------------------------------------- files
+
+
+def test_a_model_file_keeps_the_quantiles(tmp_path):
+    X = noise()
+    transformer = SpectrogramTensor(fs=50, n_quantiles=4).fit(X)
+    save_model(transformer, tmp_path / "s.tcm")
+    loaded = load_model(tmp_path / "s.tcm")
+    assert loaded.n_quantiles_ == 4
+    np.testing.assert_array_equal(loaded.transform(X), transformer.transform(X))
+
+
+@pytest.mark.parametrize("wrong", [3, 0, -4, "four", 4.0, True, None])
+def test_damaged_quantiles_are_told(tmp_path, wrong):
+    transformer = SpectrogramTensor(fs=50, n_quantiles=4).fit(noise())
+    transformer.n_quantiles_ = wrong
+    save_model(transformer, tmp_path / "s.tcm")
+    with pytest.raises(DamagedFileError):
+        load_model(tmp_path / "s.tcm")
+
+
+# ------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], "evenly through the window"),
+        ([0.1, 0.2, 0.4, 1.0], "in its strongest moments"),
+        ([1.0, 0.4, 0.2, 0.1], "in its weakest moments"),
+        ([0.1, 1.0, 0.2, 0.1], "in its moments of middle strength"),
+        ([-1.0, -0.2, 0.3, 0.9], "by how much it varies within the window"),
+    ],
+)
+def test_components_say_in_which_moments(profile, words):
+    model = ContrastiveFeatures(fs=50, decompose=CPD(2, max_iter=2, tol=0), random_state=0)
+    model.fit(noise())
+    model.factors_[2][:, 0] = profile
+    (found,) = [c for c in describe_components(model) if c.index == 0]
+    assert words in found.sentence
+    assert (found.by_strength, found.time_unit) == (True, "%")
+    np.testing.assert_allclose(found.times, [12.5, 37.5, 62.5, 87.5])
