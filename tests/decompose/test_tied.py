@@ -1,6 +1,5 @@
 """E19 and E20: closed-form gradients against central differences, and their limits."""
 
-
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score

@@ -50,7 +50,7 @@ def features(
 
 
 def _filled(flat: Array, coordinates: Array, factors: Factors) -> Array:
-    """Samples (n, i) with their gaps filled by the model."""
+    """Return samples (n, i) with their gaps filled by the model."""
     gaps = np.isnan(flat)
     if not gaps.any():
         return flat

@@ -148,6 +148,7 @@ class PLC(CPEstimator):
     ((60, 3), [0, 1, 2])
     """
 
+    nuisance_strength_: float | None = None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
@@ -339,7 +340,13 @@ class PLC(CPEstimator):
         self, y: Any, n_samples: int, *, streaming: bool = False
     ) -> NDArray[np.intp] | None:
         self._nuisance_rows()  # an error comes before any work
-        return self._read_labels(y, n_samples, streaming=streaming)
+        known = self._read_labels(y, n_samples, streaming=streaming)
+        if streaming and known is not None and self.solver == "gls":
+            raise InvalidInputError(
+                "partial_fit of PLC(solver='gls') uses no labels: leave y out, call fit(X, y), or "
+                "use solver='tied'"
+            )
+        return known
 
     def _read_labels(
         self, y: Any, n_samples: int, *, streaming: bool = False
@@ -377,6 +384,8 @@ class PLC(CPEstimator):
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         if self.solver == "gls":
+            if not hasattr(self, "n_clusters_"):  # a stream from its first batch on
+                self.beta_, self.gamma_, self.n_clusters_ = 0.0, float(self.gamma), 0
             return super()._stream_step(batch)
         for name, value in plc_solve.learned(batch.contrast, ran=True).items():
             setattr(self, name, value)

@@ -119,6 +119,26 @@ def closed_form(model: PLC, views: AnyViews, known: Known, rng: np.random.Genera
         return fit
     count = model._cluster_count(first.n_samples, 0 if known is None else int(known.max()) + 1)
     check_count(model, first.n_samples, count, known)
+    try:
+        found, classes = _metric(model, fit, views, first, known, count, seed)
+    except KeyboardInterrupt:  # the CPD stands
+        fit.interrupted = True
+        return fit
+    fit.selected, fit.memory.labels = found, classes
+    fit.learned |= {
+        "n_clusters_": count,
+        "nuisance_strength_": None if found is None else found.strength,
+    }
+    return fit
+
+
+def _metric(
+    model: PLC, fit: Fit, views: AnyViews, first: als.Views, known: Known, count: int, seed: int
+) -> tuple[gls.Selected | None, Known]:
+    """Return the metric of a CPD, and the pseudo classes; None for these if some windows sufficed.
+
+    Of very many windows a sample is used, as in a descent.
+    """
     rows = tied.sampled(first.n_samples, seed)
     held = tied.held(first, rows)
     assert not callable(held)
@@ -136,13 +156,7 @@ def closed_form(model: PLC, views: AnyViews, known: Known, rng: np.random.Genera
         gls.Contrast(partial(pseudo_classes, model, count, own, seed), float(model.gamma)),
         (1.0 + model.epsilon) * error,
     )
-    fit.selected = found
-    fit.memory.labels = classes if rows is None else None
-    fit.learned |= {
-        "n_clusters_": count,
-        "nuisance_strength_": None if found is None else found.strength,
-    }
-    return fit
+    return found, classes if rows is None else None
 
 
 def pseudo_classes(model: PLC, count: int, known: Known, seed: int, W: Array) -> Any:
