@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +24,14 @@ from tensorcontrast.classify.calibration import expected_calibration_error, fit_
 from tensorcontrast.classify.linear import fit_logistic, held_out_scores
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.labels import UNKNOWN, Labels, check_length, read_labels
+from tensorcontrast.labels import (
+    UNKNOWN,
+    Labels,
+    check_length,
+    is_target,
+    label_array,
+    read_labels,
+)
 from tensorcontrast.recordings import Recordings
 
 __all__ = ["ContrastiveClassifier"]
@@ -73,7 +81,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     classes_ : (k,) array
         Classes as they were given: integers, text or truth values.
     extractor_ : ContrastiveFeatures
-        The fitted features.
+        The fitted features; ``extractor_.transform(X)`` gives them.
     coef_, intercept_ : (k, q) and (k,) arrays
         Of the logistic regression.
     temperature_ : float
@@ -297,11 +305,6 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         found[~sure] = None if kind == "b" else "" if kind == "U" else -1
         return found, probability
 
-    def transform(self, X: Any) -> Array:
-        """Features of windows (n, rank): those of ``extractor_``."""
-        check_is_fitted(self, "coef_")
-        return np.asarray(self.extractor_.transform(X))
-
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of labelled windows whose class is predicted; unknown answers count as wrong.
 
@@ -318,7 +321,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         else:
             raise InvalidInputError(
                 f"y holds {labels.classes.tolist()[:3]}, but the classes of the model are text, "
-                f"such as {self.classes_[0]!r}; pass labels as they were in fit"
+                f"such as {self.classes_.tolist()[0]!r}; pass labels as they were in fit"
             )
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right.astype(np.float64), weights=weight))
@@ -438,6 +441,17 @@ def _labels(X: Any, y: Any, n_windows: int) -> Labels:
             "ContrastiveClassifier requires y to be passed, but the target y is None; pass one "
             f"label per window, and {UNKNOWN} for unknown"
         )
+    if is_target(y):
+        raise InvalidInputError(
+            "Unknown label type: y holds numbers with fractions or several columns (a continuous "
+            "or multi-output target); pass one class per window, as an integer or text"
+        )
+    if label_array(y).ndim == 2:
+        checks.warn(
+            "A column-vector y was passed when a 1d array was expected; its labels are used, and "
+            "y.ravel() passes them as such",
+            DataConversionWarning,
+        )
     labels = read_labels(y, n_windows)
     labels.check_signs()
     return labels
@@ -453,7 +467,7 @@ def _check_classes(labels: Labels) -> None:
     if len(labels.classes) == 1:
         raise InvalidInputError(
             f"all {int((labels.codes >= 0).sum())} labels are of one class, "
-            f"{labels.classes[0]!r}; a classifier needs labels of at least two classes"
+            f"{labels.classes.tolist()[0]!r}; a classifier needs labels of at least two classes"
         )
 
 
