@@ -22,6 +22,7 @@ from tensorcontrast.classify import block_rows, smoothing
 from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.classify.calibration import expected_calibration_error, fit_temperature
 from tensorcontrast.classify.linear import fit_logistic, held_out_scores
+from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.labels import (
@@ -92,7 +93,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     n_labels_ : (k,) int array
         Labels of each class.
     stay_ : float or None
-        Probability that the next window keeps the class, where ``smooth`` asks for it.
+        Probability that the next window keeps the class, as the labels say; None where no recording
+        has two labels.
 
     Examples
     --------
@@ -162,7 +164,15 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------- learning
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        recording: Any = None,
+        resume: Any = None,
+    ) -> Self:
         """Learn from windows X [n, channel, time] or :class:`Recordings`, some of them labelled.
 
         Parameters
@@ -178,6 +188,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         recording : (n,) array-like, optional
             Recording of each window, in the order of time, for ``smooth``. Default: the columns of
             the recordings.
+        resume : optional
+            Continue the features from a checkpoint; see :meth:`ContrastiveFeatures.fit`.
 
         Notes
         -----
@@ -186,7 +198,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         checks.check_parameters(self)
         try:
             with _learned.learning(self) as model:
-                model._learn(X, y, groups, recording)
+                model._learn(X, y, groups, recording, resume)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{type(self).__name__}: fit was interrupted; nothing was learned, the estimator "
@@ -194,7 +206,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         return self
 
-    def _learn(self, X: Any, y: Any, groups: Any, recording: Any) -> None:
+    def _learn(self, X: Any, y: Any, groups: Any, recording: Any, resume: Any) -> None:
         """Fit this estimator, which has learned nothing yet."""
         extractor = ContrastiveFeatures() if self.features is None else clone(self.features)
         rng = checks.generator(self.random_state)
@@ -219,9 +231,11 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
                 "classifier='blocks' needs windows without missing values, but the features have "
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
-        runs = list(_runs(X, recording, len(signals))) if self.smooth else []
+        ordered = recording is not None or "recording" in getattr(X, "columns", {})
+        wanted = self.smooth is not None or ordered
+        runs = list(_runs(X, recording, len(signals))) if wanted else []
 
-        extractor.fit(X)
+        extractor.fit(X, **({} if resume is None else {"resume": resume}))
         self.extractor_ = extractor
         self.rows_ = None
         if self.classifier != "features" and not masked:
@@ -245,20 +259,23 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             scores[judged] / self.temperature_, codes[judged], "group" if by_group else "window"
         )
         self.n_labels_ = np.bincount(codes, minlength=n_classes)
-        self.stay_ = self._learn_stay(runs, labels.codes) if self.smooth else None
+        prior = self.n_labels_ / self.n_labels_.sum()
+        self.stay_ = smoothing.learn_stay(runs, labels.codes, prior)
+        if self.smooth is not None:
+            self._stay()  # tells where nothing was learned
         self.classes_ = labels.classes
         self.n_features_in_ = int(signals.shape[1])
 
-    def _learn_stay(self, runs: list[NDArray[np.intp]], codes: Array) -> float:
+    def _stay(self) -> float:
+        """Probability that the next window keeps the class."""
         if self.dwell is not None:
             return 1 - 1 / float(self.dwell)
-        found = smoothing.learn_stay(runs, codes, self.n_labels_ / self.n_labels_.sum())
-        if found is None:
+        if self.stay_ is None:
             raise InvalidInputError(
                 "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
                 "how long a class lasts; pass dwell= the mean number of windows, or label more"
             )
-        return found
+        return self.stay_
 
     # --------------------------------------------------------------------------------- answers
 
@@ -305,6 +322,16 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         found[~sure] = None if kind == "b" else "" if kind == "U" else -1
         return found, probability
 
+    def timeline(self, rec: Recordings) -> Timeline:
+        """Answers for the windows of recordings, with their times.
+
+        Examples
+        --------
+        ``model.timeline(rec).merged().write("answers.csv")`` writes what happens when.
+        """
+        labels, probability = self.answers(rec)
+        return Timeline.from_answers(rec, labels, probability, self.classes_.tolist())
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of labelled windows whose class is predicted; unknown answers count as wrong.
 
@@ -338,10 +365,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         prior = self.n_labels_ / self.n_labels_.sum()
         likelihood = np.log(np.maximum(probability, 1e-12)) - np.log(prior)
         out, path = np.empty_like(probability), np.empty(len(probability), dtype=np.intp)
-        assert self.stay_ is not None
+        stay = self._stay()
         for run in _runs(X, recording, len(probability)):
-            out[run] = smoothing.posterior(likelihood[run], self.stay_, prior)
-            path[run] = smoothing.viterbi(likelihood[run], self.stay_, prior)
+            out[run] = smoothing.posterior(likelihood[run], stay, prior)
+            path[run] = smoothing.viterbi(likelihood[run], stay, prior)
         return out, path
 
     # ------------------------------------------------------------------------------------ rows
