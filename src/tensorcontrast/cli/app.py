@@ -144,6 +144,7 @@ command(
     "tensorcontrast evaluate model.tcm watch --budgets 10,30,100%",
     "tensorcontrast evaluate model.tcm windows.csv --fs 50 --labels activity --groups person",
     "tensorcontrast evaluate model.tcm nights.zarr --workers 4",
+    "tensorcontrast evaluate trained.tcm --train day1.csv --test day2.csv -o page.html",
 )(evaluate)
 command(
     app,

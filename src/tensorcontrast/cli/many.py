@@ -55,6 +55,8 @@ def read_all(
     if table is not None:
         rows = read_label_table(table)
         options = replace(options, labels=None)
+    if model is not None and model.fs_ is not None and options.step is not None:
+        options = replace(options, step=_step_in_samples(options.step, model.fs_))
     for name in data:
         if is_store(name):
             raise UsageFailure(
@@ -69,6 +71,15 @@ def read_all(
         return rec
     share = {} if options.label_share is None else {"min_share": options.label_share}
     return label_recordings(rec, rows, where=str(table), **share)
+
+
+def _step_in_samples(step: str, fs: float) -> str:
+    """Step in samples, as the windows of a model are; what is no number is told later."""
+    try:
+        seconds = float(step.removesuffix("s"))
+    except ValueError:
+        return step
+    return f"{max(1, round(seconds * fs))}pt" if 0 < seconds < 1e9 else step
 
 
 def _check_alike(rec: Recordings, first: Recordings, name: str, first_name: str) -> None:

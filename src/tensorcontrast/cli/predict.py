@@ -109,7 +109,8 @@ def predict(
         timeline = fitted.timeline(rec)
         if picture is not None:
             timeline.check_times("--plot")
-        shown = timeline.merged() if merge else timeline
+        edf = target.suffix.lower() == ".edf"  # which has segments
+        shown = timeline.merged() if merge or edf else timeline
     image = None if picture is None else _drawn(session, fitted, timeline, rec, picture)
     shown.write(target, probabilities=probabilities)
     if picture is not None and image is not None:

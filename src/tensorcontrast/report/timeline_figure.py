@@ -65,7 +65,7 @@ def plot_timeline(answers: Timeline, truth: Timeline | None = None) -> Figure:
             _draw_truth(axis, truth, name, classes, seconds)
         axis.set_yticks(range(len(classes)), [plain(c, MAX_NAME) for c in classes])
         axis.set_ylim(len(classes) - 0.5, -0.5)
-        axis.set_xlim(0, None)
+        axis.set_xlim(0, longest / seconds)
         axis.set_title(plain(name, 60), fontsize=9)
     axes[-1].set_xlabel(f"time ({unit})")
     return figure
