@@ -14,7 +14,6 @@ from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.options import DATASETS, complete_data
 from tensorcontrast.cli.session import Session
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.readers.label_table import is_label_table, label_recordings, read_label_table
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
@@ -48,6 +47,11 @@ def read_all(
 ) -> Recordings:
     """Read every DATA as one data set, with the labels of ``--labels FILE`` where that is given."""
     from tensorcontrast.distributed.store import is_store
+    from tensorcontrast.readers.label_table import (
+        is_label_table,
+        label_recordings,
+        read_label_table,
+    )
     from tensorcontrast.recordings import Recordings
 
     table = options.labels if is_label_table(options.labels) else None
