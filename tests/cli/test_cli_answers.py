@@ -441,3 +441,26 @@ def test_wrong_calls_of_evaluate(cli, data, model, trained, tmp_path):
         done = cli("evaluate", *words)
         assert done.code == 2, done.err
         assert message in done.err
+
+
+# ------------------------------------------------------------------------------ tutorial
+
+
+def test_the_commands_of_the_tutorial_run(cli, tmp_path, monkeypatch):
+    import re
+    import shlex
+    from pathlib import Path
+
+    pytest.importorskip("wfdb", reason="needs the extra 'data'")
+    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    files = re.search(r"(?ms)^```python\n(.*?)^```", page)[1]
+    lines = re.search(r"(?ms)^```sh\n(.*?)^```", page)[1].splitlines()
+    monkeypatch.chdir(tmp_path)
+    exec(compile(files, "documentation", "exec"), {})
+    assert [shlex.split(line)[1] for line in lines] == ["train", "predict", "evaluate"]
+    for line in lines:
+        done = cli(*shlex.split(line)[1:], "--json")
+        assert done.code == 0, done.err
+    assert done.json["accuracy"] > 0.6
+    for name in ("trained.tcm", "timeline.csv", "timeline.svg", "page.html"):
+        assert (tmp_path / name).stat().st_size > 100

@@ -14,6 +14,7 @@ __all__ = ["in_options"]
 #: Options that mean what a keyword means.
 _OPTIONS = {
     "abstain": "--abstain",
+    "classifier": "--classifier",
     "smooth": "--smooth",
     "dwell": "--dwell",
     "allow_nan": "--drop-nan",
