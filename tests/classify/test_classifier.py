@@ -200,6 +200,23 @@ def test_seeds_give_the_same_model(rec, model):
     assert again.temperature_ == model.temperature_
 
 
+def test_other_labels_with_the_same_features(rec, model):
+    more = few(rec.y, every=2)
+    whole = small().fit(rec, more)
+    again = clone(model).fit(rec, few(rec.y))
+    features = again.extractor_
+    again.refit(rec, more)
+    assert again.extractor_ is features
+    assert again.n_labels_.sum() == 60
+    np.testing.assert_allclose(again.coef_, whole.coef_, rtol=1e-9)
+    before = again.coef_
+    with pytest.raises(InvalidInputError, match="one class"):
+        again.refit(rec, np.zeros(len(rec)))
+    with pytest.raises(InvalidInputError, match="X has 2 channels"):
+        again.refit(rec.X[:, :2], more)
+    assert again.coef_ is before
+
+
 def test_abstention_keeps_the_sure_answers(rec, model):
     plain, probability = model.answers(rec)
     limit = float(np.median(probability.max(axis=1)))
