@@ -105,6 +105,13 @@ def test_one_label_per_class_has_no_validation(rec):
     assert fitted.score(rec, rec.y) > 0.5
 
 
+def test_few_labels_of_many_classes_give_no_warning(rec):
+    y = np.where(np.arange(120) < 40, np.arange(120) % 30, -1)
+    fitted = small().fit(rec, y)  # warnings are errors here
+    assert len(fitted.classes_) == 30
+    assert fitted.predict_proba(rec).shape == (120, 30)
+
+
 # ----------------------------------------------------------------------------- refusals
 
 

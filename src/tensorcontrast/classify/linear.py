@@ -43,6 +43,8 @@ def fit_logistic(rows: Array, codes: Array, n_classes: int) -> tuple[Array, Arra
     with warnings.catch_warnings(), single("blas"), single("openmp"):
         # The last digits do not change an answer.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # Few labels of many classes are what this is for.
+        warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
         model.fit(np.asarray(rows, dtype=np.float64) * ROW_LENGTH, codes)
     coef, intercept = model.coef_ * ROW_LENGTH, model.intercept_
     if len(model.classes_) == 2:  # scikit-learn has the log-odds of the second class
