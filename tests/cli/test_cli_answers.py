@@ -190,6 +190,31 @@ def test_data_without_labels_or_of_another_rate(cli, place, recordings, data, tm
     assert not (tmp_path / "m.tcm").exists()
 
 
+def test_missing_values_are_masked_where_asked(cli, recordings, tmp_path):
+    X = recordings.X.copy()
+    X[::5, 1, :20] = np.nan
+    gaps = Recordings(X, recordings.y, fs=recordings.fs, allow_nan=True)
+    path = gaps.save(tmp_path / "gaps.npz")
+    done = cli("train", path, "-r", 3, "-o", tmp_path / "m.tcm")
+    assert done.code in (3, 4)
+    assert "NaN" in done.err and not (tmp_path / "m.tcm").exists()
+    done = cli("train", path, "-r", 3, "--missing", "mask", "-o", tmp_path / "m.tcm", "--json")
+    assert done.code == 0, done.err
+    assert done.json["inputs"] == done.json["n_features"] == 3
+    done = cli("predict", tmp_path / "m.tcm", path, "-o", tmp_path / "a.csv", "--json")
+    assert done.code == 0, done.err
+    assert done.json["windows"] == len(recordings)
+
+
+def test_stores_are_refused(cli, recordings, data, tmp_path):
+    pytest.importorskip("zarr", reason="needs the extra 'dask'")
+    recordings.save(tmp_path / "a.npz")
+    assert cli("convert", tmp_path / "a.npz", "-o", tmp_path / "a.zarr").code == 0
+    done = cli("train", tmp_path / "a.zarr", "-o", tmp_path / "m.tcm")
+    assert done.code == 2
+    assert "needs all windows in memory" in done.err
+
+
 def test_ctrl_c_leaves_nothing_half_written(cli, place, tmp_path, monkeypatch):
     def stop(*args, **more):
         raise KeyboardInterrupt
