@@ -7,13 +7,24 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from tensorcontrast import CPD, ContrastiveClassifier, ContrastiveFeatures, Recordings, load_model
+from tensorcontrast import (
+    CPD,
+    ContrastiveClassifier,
+    ContrastiveFeatures,
+    Recordings,
+    SpectrogramTensor,
+    load_model,
+)
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
+
+FEATURES = ContrastiveFeatures(
+    tensorize=SpectrogramTensor(), decompose=CPD(6, max_iter=30, tol=1e-3)
+)
 
 
 def small(**params):
-    features = ContrastiveFeatures(decompose=CPD(6, max_iter=30, tol=1e-3))
-    return ContrastiveClassifier(features, random_state=0, **params)
+    """One block of tensors, whose features take a fraction of a second."""
+    return ContrastiveClassifier(FEATURES, random_state=0, **params)
 
 
 def few(y, every=4, unknown=-1):
@@ -188,6 +199,17 @@ def test_what_the_classifier_sees(rec, kind):
     assert fitted.coef_.shape == (3, rank * (kind != "blocks") + rows)
     assert (rows > 0) == (kind != "features")
     assert fitted.score(rec, rec.y) > 0.85
+
+
+def test_coupled_blocks(rec, tmp_path):
+    """The default features: spectrograms and random-convolution features."""
+    features = ContrastiveFeatures(decompose=CPD(6, max_iter=30, tol=1e-3))
+    fitted = ContrastiveClassifier(features, random_state=0).fit(rec, few(rec.y))
+    assert fitted.score(rec, rec.y) > 0.9
+    fitted.save(tmp_path / "model.tcm")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "model.tcm").predict_proba(rec), fitted.predict_proba(rec)
+    )
 
 
 def test_missing_values_leave_the_features_alone(rec):

@@ -5,7 +5,14 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from tensorcontrast import CPD, ContrastiveClassifier, ContrastiveFeatures, Recordings, load_model
+from tensorcontrast import (
+    CPD,
+    ContrastiveClassifier,
+    ContrastiveFeatures,
+    Recordings,
+    SpectrogramTensor,
+    load_model,
+)
 from tensorcontrast.classify import smoothing
 from tensorcontrast.errors import InvalidInputError
 
@@ -83,7 +90,9 @@ def rec(make):
 
 
 def small(**params):
-    features = ContrastiveFeatures(decompose=CPD(4, max_iter=20, tol=1e-3))
+    features = ContrastiveFeatures(
+        tensorize=SpectrogramTensor(), decompose=CPD(4, max_iter=20, tol=1e-3)
+    )
     return ContrastiveClassifier(features, random_state=0, **params)
 
 
