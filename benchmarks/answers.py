@@ -7,8 +7,7 @@ budget, the accuracy, the difference to the peers that a run of the archive has 
 (``--peers FOLDER``), and the expected calibration error with and without temperature scaling.
 
 ``--smooth`` prints what ``smooth="viterbi"`` gains with 60 labels, on sets whose windows follow
-each other (HAR, Sleep-EDF). In HAR neighbours nearly always share the class, so that it gains much
-there.
+each other (HAR, Sleep-EDF).
 """
 
 from __future__ import annotations

@@ -229,6 +229,15 @@ def test_seeds_give_the_same_model(rec, model):
     assert again.temperature_ == model.temperature_
 
 
+def test_a_seed_of_the_features_is_theirs(rec):
+    features = clone(FEATURES).set_params(random_state=0)
+    fitted = ContrastiveClassifier(features, random_state=5).fit(rec, rec.y)
+    alone = clone(features).fit(rec)
+    np.testing.assert_array_equal(fitted.extractor_.transform(rec), alone.transform(rec))
+    seeded = ContrastiveClassifier(FEATURES, random_state=5).fit(rec, rec.y)
+    assert seeded.extractor_.random_state is not None
+
+
 def test_other_labels_with_the_same_features(rec, model):
     more = few(rec.y, every=2)
     whole = small().fit(rec, more)
@@ -241,8 +250,10 @@ def test_other_labels_with_the_same_features(rec, model):
     before = again.coef_
     with pytest.raises(InvalidInputError, match="one class"):
         again.refit(rec, np.zeros(len(rec)))
-    with pytest.raises(InvalidInputError, match="X has 2 channels"):
+    with pytest.raises(InvalidInputError, match="channels"):
         again.refit(rec.X[:, :2], more)
+    with pytest.raises(InvalidInputError, match="sampling rate of 25"):
+        again.refit(Recordings(rec.X, fs=25, channels=rec.channels), more)
     assert again.coef_ is before
 
 

@@ -211,19 +211,20 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         extractor = ContrastiveFeatures() if self.features is None else clone(self.features)
         rng = checks.generator(self.random_state)
         seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
-        own = {"random_state": seed, "n_jobs": self.n_jobs, "verbose": self.verbose or None}
-        given = extractor.get_params(deep=False)
-        for name, value in own.items():
-            if value is not None and name in given and not given[name]:
+        theirs = extractor.get_params(deep=False)
+        for name, value in (("random_state", seed), ("n_jobs", self.n_jobs)):
+            if theirs.get(name, 0) is None:
                 extractor.set_params(**{name: value})
+        if self.verbose and "verbose" in theirs:
+            extractor.set_params(verbose=self.verbose)
         masked = getattr(extractor, "missing", "error") == "mask"
         if masked and self.classifier == "blocks":
             raise InvalidInputError(
                 "classifier='blocks' needs windows without missing values, but the features have "
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
-        given_labels = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-        signals = given_labels.signals
+        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        signals = given.signals
 
         extractor.fit(X, **({} if resume is None else {"resume": resume}))
         self.extractor_ = extractor
@@ -237,7 +238,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             deviation = W.std(axis=0)
             self.feature_mean_ = W.mean(axis=0)
             self.feature_deviation_ = np.where(deviation > 0, deviation, 1.0)
-        self._learn_classes(given_labels, rng)
+        self._learn_classes(given, rng)
         self.n_features_in_ = int(signals.shape[1])
 
     def refit(self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None) -> Self:
@@ -251,11 +252,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         masked = getattr(self.extractor_, "missing", "error") == "mask"
         with _learned.learning(self, continued=True) as model:
             given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-            if given.signals.shape[1] != self.n_features_in_:
-                raise InvalidInputError(
-                    f"X has {given.signals.shape[1]} channels, but the model was fitted on "
-                    f"{self.n_features_in_}; select the same ones"
-                )
+            self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
             model._learn_classes(given, checks.generator(self.random_state))
         return self
 
