@@ -112,6 +112,14 @@ def test_neighbours_help_in_noise(rec, tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "model.tcm").predict(rec), answers)
 
 
+def test_a_rare_class_does_not_win_where_windows_say_little(rec):
+    y = np.where((np.arange(160) % 4 == 0) & (rec.y == 0), 0, -1)
+    y[[40, 41, 42]] = 1
+    fitted = small(smooth="viterbi", dwell=20).fit(rec, y)
+    fitted.temperature_ = 1e6  # nearly equal probabilities
+    assert (fitted.predict(rec) == 0).mean() > 0.9
+
+
 def test_arrays_say_which_windows_follow_each_other(rec):
     recording = rec.columns["recording"]
     fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)

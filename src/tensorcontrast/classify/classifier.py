@@ -375,7 +375,9 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Array, NDArray[np.intp]]:
         """Probabilities and classes given the other windows of each run."""
         prior = self.n_labels_ / self.n_labels_.sum()
-        likelihood = np.log(np.maximum(probability, 1e-12)) - np.log(prior)
+        # Not divided by the class shares: a temperature draws probabilities towards equal ones, not
+        # towards the shares, and a rare class would win wherever windows say little.
+        likelihood = np.log(np.maximum(probability, 1e-12))
         out, path = np.empty_like(probability), np.empty(len(probability), dtype=np.intp)
         stay = self._stay()
         for run in _runs(X, recording, len(probability)):
