@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorcontrast import augment, datasets
+    from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.decompose import ATD, CPD, PLC
     from tensorcontrast.errors import TensorContrastError
     from tensorcontrast.features import ContrastiveFeatures
@@ -21,6 +22,7 @@ __all__ = [
     "ATD",
     "CPD",
     "PLC",
+    "ContrastiveClassifier",
     "ContrastiveFeatures",
     "ConvolutionFeatures",
     "Recordings",
@@ -37,6 +39,7 @@ _LAZY = {
     "ATD": "decompose",
     "CPD": "decompose",
     "PLC": "decompose",
+    "ContrastiveClassifier": "classify",
     "ContrastiveFeatures": "features",
     "ConvolutionFeatures": "tensorize",
     "Recordings": "recordings",

@@ -65,9 +65,10 @@ _TRANSFORMERS = (ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor)
 
 
 def _classes() -> dict[str, type]:
+    from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
 
-    ours: tuple[type, ...] = (ATD, CPD, PLC, *_TRANSFORMERS)
+    ours: tuple[type, ...] = (ATD, CPD, PLC, *_TRANSFORMERS, ContrastiveClassifier)
     return {c.__name__: c for c in (*ours, BYOL, DeepTensor, SimCLR)}
 
 

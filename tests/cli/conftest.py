@@ -52,6 +52,12 @@ def cli():
     return call
 
 
+@pytest.fixture(scope="session")
+def call_once():
+    """The command line for fixtures that outlast a test."""
+    return call
+
+
 @pytest.fixture
 def cli_process():
     return process

@@ -41,6 +41,12 @@ def test_prints_the_table_and_writes_the_report(tmp_path, tiny):
     page = folder / "report.html"
     assert str(page) in done.stdout.replace("\n", "")
     assert "people never seen" in done.stderr
+    assert "60 labels among" in done.stdout
+    assert "What they did when" in done.stdout
+    rows = (folder / "answers.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "recording,start_s,end_s,label,probability"
+    assert len(rows) > 3 and rows[1].startswith("person ")
+    assert (folder / "timeline.png").read_bytes().startswith(b"\x89PNG")
     again = run("-o", folder, "--json")
     found = json.loads(again.stdout)
     assert found["report"] == str(page)

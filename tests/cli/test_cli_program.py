@@ -15,6 +15,8 @@ COMMANDS = [
     ["fit"],
     ["transform"],
     ["evaluate"],
+    ["train"],
+    ["predict"],
     ["components"],
     ["bench"],
     ["report"],

@@ -13,6 +13,10 @@ __all__ = ["in_options"]
 
 #: Options that mean what a keyword means.
 _OPTIONS = {
+    "abstain": "--abstain",
+    "classifier": "--classifier",
+    "smooth": "--smooth",
+    "dwell": "--dwell",
     "allow_nan": "--drop-nan",
     "annotations": "--annotations",
     "channels": "--channels",
@@ -52,6 +56,11 @@ _WORDS = {"True": "yes", "False": "no"}
 _SENTENCES = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
+        (r"smooth='viterbi'(?=[ :])", "--smooth"),
+        (
+            r"pass recording= with the recording of each window, or Recordings with the columns",
+            "use continuous recordings, with",
+        ),
         (r"such as by Recordings\.read\(.*?\) or Recordings\.from_signals", "with --window S"),
         (r"a shorter window or pass short='drop'", "a shorter --window, or leave it out"),
         (r"a shorter window or another label_rule", "a shorter --window"),

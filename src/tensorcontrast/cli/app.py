@@ -21,7 +21,9 @@ from tensorcontrast.cli.evaluate import evaluate
 from tensorcontrast.cli.failures import EXIT_CODES, Code, code_of
 from tensorcontrast.cli.fit import fit
 from tensorcontrast.cli.options import bare_flags, command, paragraphs
+from tensorcontrast.cli.predict import predict
 from tensorcontrast.cli.report import report
+from tensorcontrast.cli.train import train
 from tensorcontrast.cli.transform import transform
 from tensorcontrast.report.text import plain
 
@@ -142,7 +144,22 @@ command(
     "tensorcontrast evaluate model.tcm watch --budgets 10,30,100%",
     "tensorcontrast evaluate model.tcm windows.csv --fs 50 --labels activity --groups person",
     "tensorcontrast evaluate model.tcm nights.zarr --workers 4",
+    "tensorcontrast evaluate trained.tcm --train day1.csv --test day2.csv -o page.html",
 )(evaluate)
+command(
+    app,
+    "train",
+    "tensorcontrast train watch -o model.tcm",
+    "tensorcontrast train 'data/*.csv' --window 5 --labels labels.csv -o model.tcm",
+    "tensorcontrast train nights --labels 'Sleep stage (?P<label>.*)' --window 30 -o model.tcm",
+)(train)
+command(
+    app,
+    "predict",
+    "tensorcontrast predict model.tcm tomorrow.csv -o answers.csv --plot timeline.png",
+    "tensorcontrast predict model.tcm night.edf --smooth -o night-answers.edf",
+    "tensorcontrast predict model.tcm watch --merge --abstain 0.6 -o answers.json",
+)(predict)
 command(
     app,
     "components",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -13,23 +14,56 @@ from tensorcontrast.cli import model as models
 from tensorcontrast.cli import stored
 from tensorcontrast.cli.cluster import Cluster
 from tensorcontrast.cli.failures import UsageFailure
+from tensorcontrast.cli.options import Force, complete_data
 from tensorcontrast.cli.session import Session, listing, safe
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
+    from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.cli.probe import Score
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
 Array = NDArray[Any]
-PROBE = "Probe"
+PROBE = "Probe, for a model of fit"
+ANSWERS = "Answers, for a model of train"
+
+
+def _answers(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=ANSWERS, show_default=False, **more)
 
 
 def evaluate(
     session: Session,
     model: models.Model,
-    data: recordings.Data,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Recordings with labels: a file, folder, pattern, store or built-in dataset.",
+            autocompletion=complete_data,
+            show_default=False,
+        ),
+    ] = None,
+    test: Annotated[
+        str | None, _answers("--test", metavar="DATA", help="Recordings to test on.")
+    ] = None,
+    train: Annotated[
+        str | None,
+        _answers("--train", metavar="DATA", help="What the model was trained on, to be compared."),
+    ] = None,
+    test_groups: Annotated[
+        str | None,
+        _answers("--test-groups", metavar="A,B", help="Test on these subjects alone."),
+    ] = None,
+    allow_leakage: Annotated[
+        bool,
+        _answers("--allow-leakage", help="Go on where train and test share subjects or windows."),
+    ] = False,
+    output: Annotated[
+        Path | None, _answers("--output", "-o", metavar="FILE", help="Write a page (.html).")
+    ] = None,
     budgets: Annotated[
         str,
         typer.Option(
@@ -60,14 +94,43 @@ def evaluate(
     ] = False,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     cluster: Cluster = Cluster(),  # noqa: B008
+    force: Force = False,
 ) -> None:
-    """Cross-validate a logistic classifier on a model's features, subject by subject.
+    """Score a model: the answers of train, or the features of fit.
 
-    Each subject is tested once, by a classifier that saw labels of other subjects only. DATA
-    needs labels and subjects (--labels, --groups).
+    A model of train is tested as it is: evaluate MODEL --test DATA. Subjects or windows that are
+    both in train and in test are an error. For a model of fit, a logistic classifier is
+    cross-validated on its features: each subject is tested once, by a classifier that saw labels
+    of other subjects only. DATA needs labels and subjects (--labels, --groups).
     """
     from tensorcontrast.cli.probe import cross_validate
 
+    trained = _trained(model)
+    asked = test is not None or train is not None or test_groups is not None or output is not None
+    if data is not None and test is not None:
+        raise UsageFailure("DATA and --test are both given; name the recordings to test on once")
+    if data is None and test is None:
+        raise UsageFailure("DATA is missing: name the recordings to test on")
+    if trained is not None:
+        from tensorcontrast.cli.evaluate_answers import evaluate_answers
+
+        return evaluate_answers(
+            session,
+            model,
+            trained,
+            str(test or data),
+            train,
+            test_groups,
+            reading,
+            allow_leakage=allow_leakage,
+            output=output,
+            force=force,
+        )
+    if asked or data is None:
+        raise UsageFailure(
+            f"{model} holds features without a classifier, and --test, --train, --test-groups and "
+            "-o are for models of train; write one with: tensorcontrast train DATA -o model.tcm"
+        )
     amounts = parse_budgets(budgets)
     fitted = models.load(model)
     rec = stored.opened(session, data, reading, cluster, model=fitted)
@@ -102,6 +165,15 @@ def evaluate(
     }
     unit = "windows" if ungrouped else "subjects"
     _tell(session, scores, counts, recall, known, n_folds, unit, str(model), rec, groups[labelled])
+
+
+def _trained(path: Path) -> ContrastiveClassifier | None:
+    """Return the model where it gives answers."""
+    from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.model_io import load_model
+
+    found = load_model(path.expanduser())
+    return found if isinstance(found, ContrastiveClassifier) else None
 
 
 def parse_budgets(text: str) -> list[int | str]:

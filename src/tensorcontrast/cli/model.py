@@ -19,7 +19,7 @@ Model = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="Model file written by fit.",
+        help="Model file written by fit or train.",
         autocompletion=complete_files,
         show_default=False,
     ),
@@ -27,11 +27,14 @@ Model = Annotated[
 
 
 def load(path: Path) -> ContrastiveFeatures:
-    """Read a model that takes recordings."""
+    """Read a model that takes recordings; of a classifier its features."""
+    from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.model_io import load_model
 
     model = load_model(path.expanduser())
+    if isinstance(model, ContrastiveClassifier):
+        model = model.extractor_
     if not isinstance(model, ContrastiveFeatures):
         raise InvalidInputError(
             f"{path} holds a {type(model).__name__} of tensors, not a model of recordings; write "

@@ -1,0 +1,567 @@
+"""ContrastiveClassifier: from windows of signals to classes, with few labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast import _learned, checks
+from tensorcontrast._signals import as_signals
+from tensorcontrast.classify import block_rows, smoothing
+from tensorcontrast.classify.block_rows import BlockRows
+from tensorcontrast.classify.calibration import expected_calibration_error, fit_temperature
+from tensorcontrast.classify.linear import fit_logistic, held_out_scores
+from tensorcontrast.classify.timeline import Timeline
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.labels import (
+    UNKNOWN,
+    Labels,
+    check_length,
+    is_target,
+    label_array,
+    read_labels,
+)
+from tensorcontrast.recordings import Recordings
+
+__all__ = ["ContrastiveClassifier"]
+
+Array = NDArray[Any]
+
+#: Length of the features beside the rows of coupled blocks, whose length is one.
+FEATURE_LENGTH = 0.5
+#: Windows from which the mean and deviation of the features are learned, at most.
+MAX_WINDOWS_FOR_SCALE = 2000
+
+
+class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
+    """Classes of windows of a multichannel signal, learned from few labels.
+
+    All windows train the features, without labels. The labelled ones train a logistic regression
+    on them. Probabilities are calibrated by temperature scaling on labelled windows that were held
+    out.
+
+    Parameters
+    ----------
+    features : ContrastiveFeatures, optional
+        The features. Default: ``ContrastiveFeatures()``.
+    classifier : {"auto", "features", "blocks"}, default="auto"
+        What the logistic regression sees. "features" are the features, standardised and of unit
+        length. "blocks" are up to 400 principal components of the coupled blocks that the features
+        are made of; directions that vary with crops, time stretch and channel mixing of a window
+        count less. "auto" is both; with missing values it is the features alone.
+    abstain : float, optional
+        Probability below which :meth:`predict` gives no class but the unknown label: −1 where
+        classes are numbers, "" where they are text, None where they are truth values.
+    smooth : {"viterbi"}, optional
+        Take neighbouring windows of a recording into account, by a hidden Markov model that keeps
+        its class or draws a new one. Needs recordings that say where their windows are from
+        (columns ``recording`` and ``start``), or ``recording=``. Default: each window for itself.
+    dwell : float, optional
+        Mean number of windows for which a class lasts, above 1. Default: learned from the labels.
+    n_jobs : int, optional
+        Threads that the features may use, where they do not say themselves.
+    random_state : int, RandomState or None
+        Seeds the features, where they have no seed of their own, and the parts held out.
+    verbose : bool, default=False
+        Show the progress of every stage of the features on standard error.
+
+    Attributes
+    ----------
+    classes_ : (k,) array
+        Classes as they were given: integers, text or truth values.
+    extractor_ : ContrastiveFeatures
+        The fitted features; ``extractor_.transform(X)`` gives them.
+    coef_, intercept_ : (k, q) and (k,) arrays
+        Of the logistic regression.
+    temperature_ : float
+        Softmax temperature.
+    validation_ : dict
+        ``accuracy``, ``log_loss`` and ``calibration_error`` on labelled windows that were held out
+        (None where none could be), their number ``n_windows``, and ``by``: "group" or "window".
+    n_labels_ : (k,) int array
+        Labels of each class.
+    stay_ : float or None
+        Probability that the next window keeps the class, as the labels say; None where no recording
+        has two labels.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ContrastiveClassifier, ContrastiveFeatures, PLC
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
+    >>> y = [int(c) if i % 3 == 0 else None for i, c in enumerate(rec.y)]  # 30 labels
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=8, max_iter=60, tol=1e-3))
+    >>> model = ContrastiveClassifier(features, random_state=0).fit(rec, y)
+    >>> model.predict(rec[:4]).shape, model.predict_proba(rec[:4]).shape
+    ((4,), (4, 3))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "features": [HasMethods(["fit", "transform", "tensors"]), None],
+        "classifier": [StrOptions({"auto", "features", "blocks"})],
+        "abstain": [Interval(Real, 0, 1, closed="both"), None],
+        "smooth": [StrOptions({"viterbi"}), None],
+        "dwell": [Interval(Real, 1, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        features: Any = None,
+        classifier: str = "auto",
+        *,
+        abstain: float | None = None,
+        smooth: str | None = None,
+        dwell: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.features = features
+        self.classifier = classifier
+        self.abstain = abstain
+        self.smooth = smooth
+        self.dwell = dwell
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also return the parameters of the features, such as ``features__decompose__rank``.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        if deep and params["features"] is None:
+            nested = ContrastiveFeatures().get_params()
+            params |= {f"features__{name}": value for name, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the features, such as ``features__decompose__rank``."""
+        nested = any(name.startswith("features__") for name in params)
+        if nested and params.get("features", self.features) is None:
+            params["features"] = ContrastiveFeatures()
+        super().set_params(**params)
+        return self
+
+    # ------------------------------------------------------------------------------- learning
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        recording: Any = None,
+        resume: Any = None,
+    ) -> Self:
+        """Learn from windows X [n, channel, time] or :class:`Recordings`, some of them labelled.
+
+        Parameters
+        ----------
+        X : array or Recordings
+            All windows, with and without a label.
+        y : (n,) array-like, optional
+            Class of each window; −1, None, NaN or "" for unknown. Default: the labels of the
+            recordings, by the names of their classes.
+        groups : (n,) array-like, optional
+            Subject of each window. Windows are held out by group, so that probabilities are those
+            of people who were not seen. Default: the groups of the recordings.
+        recording : (n,) array-like, optional
+            Recording of each window, in the order of time, for ``smooth``. Default: the columns of
+            the recordings.
+        resume : optional
+            Continue the features from a checkpoint; see :meth:`ContrastiveFeatures.fit`.
+
+        Notes
+        -----
+        Ctrl-C leaves the estimator as it was.
+        """
+        checks.check_parameters(self)
+        try:
+            with _learned.learning(self) as model:
+                model._learn(X, y, groups, recording, resume)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{type(self).__name__}: fit was interrupted; nothing was learned, the estimator "
+                "is as it was before fit"
+            ) from None
+        return self
+
+    def _learn(self, X: Any, y: Any, groups: Any, recording: Any, resume: Any) -> None:
+        """Fit this estimator, which has learned nothing yet."""
+        extractor = ContrastiveFeatures() if self.features is None else clone(self.features)
+        rng = checks.generator(self.random_state)
+        seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
+        theirs = extractor.get_params(deep=False)
+        for name, value in (("random_state", seed), ("n_jobs", self.n_jobs)):
+            if theirs.get(name, 0) is None:
+                extractor.set_params(**{name: value})
+        if self.verbose and "verbose" in theirs:
+            extractor.set_params(verbose=self.verbose)
+        masked = getattr(extractor, "missing", "error") == "mask"
+        if masked and self.classifier == "blocks":
+            raise InvalidInputError(
+                "classifier='blocks' needs windows without missing values, but the features have "
+                "missing='mask'; pass classifier='auto', or fill the gaps"
+            )
+        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        signals = given.signals
+
+        extractor.fit(X, **({} if resume is None else {"resume": resume}))
+        self.extractor_ = extractor
+        self.rows_ = None
+        if self.classifier != "features" and not masked:
+            self.rows_ = asdict(block_rows.learn(self._blocks, signals, rng))
+        self.feature_mean_ = self.feature_deviation_ = None
+        if self.classifier != "blocks":
+            some = np.linspace(0, len(signals) - 1, min(len(signals), MAX_WINDOWS_FOR_SCALE))
+            W = np.asarray(extractor.transform(signals[some.astype(np.intp)]), dtype=np.float64)
+            deviation = W.std(axis=0)
+            self.feature_mean_ = W.mean(axis=0)
+            self.feature_deviation_ = np.where(deviation > 0, deviation, 1.0)
+        self._learn_classes(given, rng)
+        self.n_features_in_ = int(signals.shape[1])
+
+    def refit(self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None) -> Self:
+        """Learn other labels with the features as they are, in a fraction of the time.
+
+        For a few more labels after a look at the answers. Parameters as in :meth:`fit`; only the
+        labelled windows of X are used.
+        """
+        check_is_fitted(self, "coef_")
+        checks.check_parameters(self)
+        masked = getattr(self.extractor_, "missing", "error") == "mask"
+        with _learned.learning(self, continued=True) as model:
+            given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+            self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
+            model._learn_classes(given, checks.generator(self.random_state))
+        return self
+
+    def _learn_classes(self, given: _Given, rng: np.random.Generator) -> None:
+        """Train the logistic regression, its temperature and the smoothing on fitted features."""
+        labels, groups = given.labels, given.groups
+        labelled = np.flatnonzero(labels.codes >= 0)
+        codes = labels.codes[labelled]
+        n_classes = len(labels.classes)
+        rows = self._rows(given.signals[labelled])
+        own_groups = None if groups is None else groups[labelled]
+        scores, judged = held_out_scores(rows, codes, n_classes, own_groups, rng)
+        self.coef_, self.intercept_ = fit_logistic(rows, codes, n_classes)
+        self.temperature_ = fit_temperature(scores[judged], codes[judged])
+        by_group = own_groups is not None and len(np.unique(own_groups)) > 1
+        self.validation_ = _validation(
+            scores[judged] / self.temperature_, codes[judged], "group" if by_group else "window"
+        )
+        self.n_labels_ = np.bincount(codes, minlength=n_classes)
+        prior = self.n_labels_ / self.n_labels_.sum()
+        self.stay_ = smoothing.learn_stay(given.runs, labels.codes, prior)
+        if self.smooth is not None:
+            self._stay()  # tells where nothing was learned
+        self.classes_ = labels.classes
+
+    def _stay(self) -> float:
+        """Probability that the next window keeps the class."""
+        if self.dwell is not None:
+            return 1 - 1 / float(self.dwell)
+        if self.stay_ is None:
+            raise InvalidInputError(
+                "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
+                "how long a class lasts; pass dwell= the mean number of windows, or label more"
+            )
+        return self.stay_
+
+    # --------------------------------------------------------------------------------- answers
+
+    def predict_proba(self, X: Any, *, recording: Any = None) -> Array:
+        """Probability of each class (n, k), in the order of ``classes_``; calibrated.
+
+        With ``smooth``, given all windows of the same run: see ``fit`` for ``recording``.
+        """
+        check_is_fitted(self, "coef_")
+        probability = softmax(self._scores(X) / self.temperature_, axis=1)
+        if self.smooth is None:
+            return np.asarray(probability)
+        return self._smoothed(X, recording, probability)[0]
+
+    def predict(self, X: Any, *, recording: Any = None) -> Array:
+        """Class of each window, of the type of the labels; unknown where ``abstain`` says so.
+
+        With ``smooth``, the most likely sequence of classes of each run of windows.
+        """
+        return self.answers(X, recording=recording)[0]
+
+    def answers(self, X: Any, *, recording: Any = None) -> tuple[Array, Array]:
+        """Class of each window as :meth:`predict` gives it, and the probability of all classes.
+
+        Returns
+        -------
+        labels : (n,) array
+        probability : (n, k) array
+        """
+        check_is_fitted(self, "coef_")
+        probability = np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
+        path = probability.argmax(axis=1)
+        if self.smooth is not None:
+            probability, path = self._smoothed(X, recording, probability)
+        sure = np.ones(len(path), dtype=bool)
+        if self.abstain is not None:
+            sure = probability[np.arange(len(path)), path] >= self.abstain
+        found = self.classes_[path]
+        if sure.all():
+            return found, probability
+        kind = self.classes_.dtype.kind
+        if kind == "b":
+            found = found.astype(object)
+        found[~sure] = None if kind == "b" else "" if kind == "U" else -1
+        return found, probability
+
+    def timeline(self, rec: Recordings) -> Timeline:
+        """Answers for the windows of recordings, with their times.
+
+        Examples
+        --------
+        ``model.timeline(rec).merged().write("answers.csv")`` writes what happens when.
+        """
+        labels, probability = self.answers(rec)
+        return Timeline.from_answers(rec, labels, probability, self.classes_.tolist())
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of labelled windows whose class is predicted; unknown answers count as wrong.
+
+        ``y`` is as in :meth:`fit`; windows without a label are left out.
+        """
+        check_is_fitted(self, "coef_")
+        labels = _labels(X, y, len(X))
+        known = labels.codes >= 0
+        if not known.any():
+            raise InvalidInputError("y holds no label, so that nothing can be scored")
+        answers = self.predict(X)
+        if self.classes_.dtype.kind != "U" or labels.classes.dtype.kind == "U":
+            right = answers[known] == labels.classes[labels.codes[known]]
+        else:
+            raise InvalidInputError(
+                f"y holds {labels.classes.tolist()[:3]}, but the classes of the model are text, "
+                f"such as {self.classes_.tolist()[0]!r}; pass labels as they were in fit"
+            )
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(right.astype(np.float64), weights=weight))
+
+    def _scores(self, X: Any) -> Array:
+        """Scores (n, k) of the logistic regression."""
+        signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
+        return np.asarray(self._rows(signals, X) @ self.coef_.T + self.intercept_)
+
+    def _smoothed(
+        self, X: Any, recording: Any, probability: Array
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """Probabilities and classes given the other windows of each run."""
+        prior = self.n_labels_ / self.n_labels_.sum()
+        # Not divided by the class shares: a temperature draws probabilities towards equal ones, not
+        # towards the shares, and a rare class would win wherever windows say little.
+        likelihood = np.log(np.maximum(probability, 1e-12))
+        out, path = np.empty_like(probability), np.empty(len(probability), dtype=np.intp)
+        stay = self._stay()
+        for run in _runs(X, recording, len(probability)):
+            out[run] = smoothing.posterior(likelihood[run], stay, prior)
+            path[run] = smoothing.viterbi(likelihood[run], stay, prior)
+        return out, path
+
+    # ------------------------------------------------------------------------------------ rows
+
+    def _blocks(self, signals: Array) -> list[Array]:
+        made = self.extractor_.tensors(signals)
+        return list(made) if isinstance(made, list) else [made]
+
+    def _rows(self, signals: Array, X: Any = None) -> Array:
+        """Rows (n, q) that the logistic regression sees; the features check X where it is given."""
+        parts = []
+        W = None
+        if self.feature_mean_ is not None or X is not None:
+            W = np.asarray(self.extractor_.transform(signals if X is None else X), dtype=np.float64)
+        if self.feature_mean_ is not None:
+            assert W is not None
+            scaled = block_rows.unit_length((W - self.feature_mean_) / self.feature_deviation_)
+            parts.append(scaled * FEATURE_LENGTH)
+        if self.rows_ is not None:
+            parts.append(BlockRows(**self.rows_).of_signals(self._blocks, signals))
+        return np.concatenate(parts, axis=1)
+
+    # ----------------------------------------------------------------------------------- files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write features and classifier to one file, read by :func:`tensorcontrast.load_model`."""
+        from tensorcontrast import model_io
+
+        check_is_fitted(self, "coef_")
+        model_io.save_model(self, path)
+
+    def _check_learned(self) -> None:
+        if self.classes_.dtype == object:  # text, in a model file
+            self.classes_ = self.classes_.astype(np.str_)
+        k, q = len(self.classes_), 0
+        if self.feature_mean_ is not None:
+            q += int(self.extractor_._n_features_out)
+            for name in ("feature_mean_", "feature_deviation_"):
+                self._check_shape(name, getattr(self, name), (q,))
+        if self.rows_ is not None:
+            mean, projection = self.rows_["mean"], self.rows_["projection"]
+            self._check_shape("projection", projection, (len(mean), projection.shape[-1]))
+            q += projection.shape[1]
+        self._check_shape("coef_", self.coef_, (k, q))
+        self._check_shape("intercept_", self.intercept_, (k,))
+        self._check_shape("n_labels_", self.n_labels_, (k,))
+        if not self.temperature_ > 0 or k < 2 or (self.n_labels_ < 1).any():
+            raise InvalidInputError("temperature or labels of the classifier are out of range")
+        if self.stay_ is not None and not 0 <= self.stay_ < 1:
+            raise InvalidInputError(f"stay_ is {self.stay_}, not a probability below 1")
+
+    def _check_shape(self, name: str, value: Any, shape: tuple[int, ...]) -> None:
+        if np.shape(value) != shape:
+            raise InvalidInputError(f"{name} has shape {np.shape(value)}, not {shape}")
+
+    @property
+    def fs_(self) -> float | None:
+        """Sampling rate in Hz."""
+        check_is_fitted(self, "coef_")
+        rate: float | None = self.extractor_.fs_
+        return rate
+
+    @property
+    def channels_(self) -> tuple[str, ...] | None:
+        """Names of the channels."""
+        check_is_fitted(self, "coef_")
+        names: tuple[str, ...] | None = self.extractor_.channels_
+        return names
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = getattr(self.features, "missing", "error") == "mask"
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+# ------------------------------------------------------------------------------------- inputs
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What ``fit`` was given, checked."""
+
+    signals: Array
+    labels: Labels
+    groups: Array | None
+    runs: list[NDArray[np.intp]]
+
+    @classmethod
+    def read(
+        cls, X: Any, y: Any, groups: Any, recording: Any, masked: bool, ordered: bool
+    ) -> _Given:
+        """Read signals, labels and groups; ``ordered`` where neighbours must be known."""
+        signals = _signals(X, masked)
+        labels = _labels(X, y, len(signals))
+        _check_classes(labels)
+        if groups is None and isinstance(X, Recordings):
+            groups = X.groups
+        if groups is not None:
+            groups = np.asarray(groups)
+            check_length(groups, len(signals), "groups")
+        known = recording is not None or "recording" in getattr(X, "columns", {})
+        runs = list(_runs(X, recording, len(signals))) if known or ordered else []
+        return cls(signals, labels, groups, runs)
+
+
+def _signals(X: Any, missing: bool) -> Array:
+    return X.X if isinstance(X, Recordings) else as_signals(X, missing=missing)
+
+
+def _labels(X: Any, y: Any, n_windows: int) -> Labels:
+    """Labels that were passed, or those of the recordings by the names of their classes."""
+    if y is None and isinstance(X, Recordings) and X.y is not None:
+        if X.classes is None:
+            return read_labels(X.y, n_windows)
+        return read_labels(np.array([*X.classes, ""])[X.y], n_windows, declared=X.classes)
+    if y is None:
+        raise InvalidInputError(
+            "ContrastiveClassifier requires y to be passed, but the target y is None; pass one "
+            f"label per window, and {UNKNOWN} for unknown"
+        )
+    if is_target(y):
+        raise InvalidInputError(
+            "Unknown label type: y holds numbers with fractions or several columns (a continuous "
+            "or multi-output target); pass one class per window, as an integer or text"
+        )
+    if label_array(y).ndim == 2:
+        checks.warn(
+            "A column-vector y was passed when a 1d array was expected; its labels are used, and "
+            "y.ravel() passes them as such",
+            DataConversionWarning,
+        )
+    labels = read_labels(y, n_windows)
+    labels.check_signs()
+    return labels
+
+
+def _check_classes(labels: Labels) -> None:
+    """Raise where there are not two classes to tell apart."""
+    if not len(labels.classes):
+        raise InvalidInputError(
+            f"none of the {len(labels.codes)} windows has a label; label some windows of at least "
+            f"two classes ({UNKNOWN} stands for unknown)"
+        )
+    if len(labels.classes) == 1:
+        raise InvalidInputError(
+            f"all {int((labels.codes >= 0).sum())} labels are of one class, "
+            f"{labels.classes.tolist()[0]!r}; a classifier needs labels of at least two classes"
+        )
+
+
+def _runs(X: Any, recording: Any, n_windows: int) -> Iterator[NDArray[np.intp]]:
+    """Windows that follow each other."""
+    if recording is not None:
+        check_length(recording, n_windows, "recording")
+        return smoothing.runs_of(np.asarray(recording), None)
+    columns = X.columns if isinstance(X, Recordings) else {}
+    if "recording" not in columns:
+        raise InvalidInputError(
+            "smooth='viterbi' needs to know which windows follow each other: pass recording= with "
+            "the recording of each window, or Recordings with the columns 'recording' and 'start'"
+        )
+    return smoothing.runs_of(columns["recording"], columns.get("start"), X.n_times)
+
+
+def _validation(scores: Array, codes: Array, by: str) -> dict[str, Any]:
+    """How well held-out windows were answered; None where there were none."""
+    out: dict[str, Any] = {"n_windows": len(codes), "by": by}
+    if not len(codes):
+        return out | {"accuracy": None, "log_loss": None, "calibration_error": None}
+    logs = log_softmax(scores, axis=1)
+    right = logs.argmax(axis=1) == codes
+    return out | {
+        "accuracy": float(right.mean()),
+        "log_loss": float(-logs[np.arange(len(codes)), codes].mean()),
+        "calibration_error": expected_calibration_error(np.exp(logs.max(axis=1)), right),
+    }

@@ -1,0 +1,265 @@
+"""Answers with their times: what happens when, per window or in merged segments, as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.errors import FileError, InvalidInputError
+from tensorcontrast.files import atomic_write
+from tensorcontrast.names import csv_text, listed
+from tensorcontrast.recordings import Recordings
+
+__all__ = ["FORMATS", "Timeline"]
+
+Array = NDArray[Any]
+
+FORMATS = (".csv", ".tsv", ".json", ".parquet", ".edf")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Answers of a classifier, one per window or merged segment.
+
+    Attributes
+    ----------
+    recording : (n,) str array
+        Name of the recording.
+    start_s, end_s : (n,) arrays
+        Seconds from the start of the recording; NaN where windows do not say when they are from.
+    label : (n,) str array
+        Answer; empty for unknown.
+    probability : (n,) array
+        Of the answer; of the most likely class where the answer is unknown.
+    probabilities : (n, k) array
+        Of each class.
+    classes : tuple of str
+    """
+
+    recording: NDArray[np.str_]
+    start_s: Array
+    end_s: Array
+    label: NDArray[np.str_]
+    probability: Array
+    probabilities: Array
+    classes: tuple[str, ...]
+
+    @classmethod
+    def from_answers(
+        cls, rec: Recordings, labels: Array, probabilities: Array, classes: Sequence[Any]
+    ) -> Timeline:
+        """Put answers for windows beside their times.
+
+        Parameters
+        ----------
+        rec : Recordings
+            Its columns ``recording`` and ``start`` and its rate say when windows are from.
+        labels : (n,) array
+            Answers; −1, None and "" are unknown.
+        probabilities : (n, k) array
+        classes : sequence
+            Classes in the order of ``probabilities``.
+        """
+        names = tuple(str(c) for c in classes)
+        text = np.array(["" if v in (None, -1, "") else str(v) for v in labels.tolist()])
+        place = {name: k for k, name in enumerate(names)}
+        best = probabilities.argmax(axis=1)
+        at = np.array([place.get(v, b) for v, b in zip(text.tolist(), best, strict=True)])
+        source = rec.columns.get("recording", np.full(len(rec), rec.name or "recording"))
+        start = np.full(len(rec), np.nan)
+        if rec.fs is not None and "start" in rec.columns:
+            start = np.asarray(rec.columns["start"], dtype=np.float64) / rec.fs
+        return cls(
+            np.asarray(source).astype(np.str_),
+            start,
+            start + (np.nan if rec.fs is None else rec.n_times / rec.fs),
+            text,
+            probabilities[np.arange(len(at)), at],
+            probabilities,
+            names,
+        )
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether all answers have a time."""
+        return bool(np.isfinite(self.start_s).all())
+
+    def check_times(self, what: str) -> None:
+        """Raise where answers have no time, which ``what`` needs."""
+        if not self.has_times:
+            raise InvalidInputError(
+                f"{what} needs times, but the windows do not say when they are from; use "
+                "continuous recordings of a known rate (pass fs=), or write one row per window"
+            )
+
+    def merged(self) -> Timeline:
+        """Join neighbouring windows with the same answer.
+
+        Probabilities are means over the windows of a segment. Where windows overlap, a segment
+        ends in the middle of what the last window of it and the first of the next share.
+        """
+        self.check_times("merging")
+        order = np.lexsort((self.start_s, self.recording))
+        source, label = self.recording[order], self.label[order]
+        start, end = self.start_s[order], self.end_s[order]
+        touching = (source[1:] == source[:-1]) & (start[1:] <= end[:-1] + 1e-6)
+        first = np.concatenate([[True], ~touching | (label[1:] != label[:-1])])
+        begin = np.flatnonzero(first)
+        last = np.append(begin[1:], len(order)) - 1
+        seg_start, seg_end = start[begin].copy(), end[last].copy()
+        shared = touching[begin[1:] - 1]
+        middle = (seg_end[:-1] + seg_start[1:]) / 2
+        seg_end[:-1] = np.where(shared, middle, seg_end[:-1])
+        seg_start[1:] = np.where(shared, middle, seg_start[1:])
+        sizes = last - begin + 1
+        return Timeline(
+            source[begin],
+            seg_start,
+            seg_end,
+            label[begin],
+            np.add.reduceat(self.probability[order], begin) / sizes,
+            np.add.reduceat(self.probabilities[order], begin, axis=0) / sizes[:, None],
+            self.classes,
+        )
+
+    def rows(self, *, probabilities: bool = False) -> list[dict[str, Any]]:
+        """One dict per answer: recording, start_s, end_s, label, probability.
+
+        Parameters
+        ----------
+        probabilities : bool, default=False
+            Also give the probability of each class, as ``p_`` with its name.
+        """
+        columns = self._columns(probabilities)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _columns(self, probabilities: bool) -> dict[str, list[Any]]:
+        out: dict[str, list[Any]] = {
+            "recording": self.recording.tolist(),
+            "start_s": [_or_none(v, 6) for v in self.start_s.tolist()],
+            "end_s": [_or_none(v, 6) for v in self.end_s.tolist()],
+            "label": [v or None for v in self.label.tolist()],
+            "probability": [round(v, 6) for v in self.probability.tolist()],
+        }
+        if probabilities:
+            for name, values in zip(self.classes, self.probabilities.T, strict=True):
+                out[f"p_{name}"] = [round(v, 6) for v in values.tolist()]
+        return out
+
+    def write(self, path: str | Path, *, probabilities: bool = False) -> Path:
+        """Write the answers; the name says the format, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            ``.csv``, ``.tsv``, ``.json``, ``.parquet``, or ``.edf`` for EDF+ annotations of one
+            recording, which MNE and EDF viewers read. EDF+ has merged segments, and no annotation
+            where the answer is unknown.
+        probabilities : bool, default=False
+            Also write the probability of each class; not in EDF+.
+        """
+        path = Path(path).expanduser()
+        kind = check_format(path)
+        if kind == ".edf":
+            edf = self._annotations(path)  # before anything is written
+            with atomic_write(path) as stream:
+                buffer = io.BytesIO()
+                edf.write(buffer)
+                stream.write(buffer.getvalue())
+            return path
+        columns = self._columns(probabilities)
+        writers: dict[str, Callable[[IO[bytes], dict[str, list[Any]]], None]] = {
+            ".csv": lambda stream, table: _table(stream, table, ","),
+            ".tsv": lambda stream, table: _table(stream, table, "\t"),
+            ".json": self._json,
+            ".parquet": _parquet,
+        }
+        with atomic_write(path) as stream:
+            writers[kind](stream, columns)
+        return path
+
+    def _json(self, stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        data = {"classes": list(self.classes), "answers": rows}
+        stream.write((json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
+
+    def _annotations(self, path: Path) -> Any:
+        from tensorcontrast.readers._files import optional
+
+        edfio = optional("edfio")
+        self.check_times("EDF+")
+        names = list(dict.fromkeys(self.recording.tolist()))
+        if len(names) > 1:
+            raise InvalidInputError(
+                f"{path.name}: an EDF+ file holds the annotations of one recording, but there are "
+                f"{len(names)}: {listed(names, 4)}; write them one at a time, or as .csv"
+            )
+        segments = self.merged()
+        return edfio.Edf(
+            [],
+            annotations=[
+                edfio.EdfAnnotation(round(float(a), 6), round(float(b - a), 6), str(label))
+                for a, b, label in zip(
+                    segments.start_s, segments.end_s, segments.label, strict=True
+                )
+                if label
+            ],
+        )
+
+
+def check_format(path: Path) -> str:
+    """Return the format that a name asks for; raise where there is none, or a package lacks."""
+    from tensorcontrast.readers._files import optional
+
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise FileError(
+            f"{path.name}: answers are written as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; give "
+            "such a name"
+        )
+    if suffix == ".edf":
+        optional("edfio")
+    if suffix == ".parquet":
+        optional("pyarrow.parquet")
+    return suffix
+
+
+def _or_none(value: float, digits: int) -> float | None:
+    return round(value, digits) if np.isfinite(value) else None
+
+
+def _table(stream: IO[bytes], columns: dict[str, list[Any]], delimiter: str) -> None:
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    try:
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(map(csv_text, columns))
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([csv_text(v) if isinstance(v, str) else v for v in row])
+        text.flush()
+    finally:
+        text.detach()
+
+
+def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
+    from tensorcontrast.readers._files import optional
+
+    pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    kinds = {"recording": pyarrow.string(), "label": pyarrow.string()}
+    table = pyarrow.table(
+        {
+            name: pyarrow.array(values, type=kinds.get(name, pyarrow.float64()))
+            for name, values in columns.items()
+        }
+    )
+    parquet.write_table(table, stream)

@@ -1,0 +1,141 @@
+"""Viterbi and forward–backward against all paths, and what is learned from scattered labels."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from tensorcontrast import (
+    CPD,
+    ContrastiveClassifier,
+    ContrastiveFeatures,
+    Recordings,
+    SpectrogramTensor,
+    load_model,
+)
+from tensorcontrast.classify import smoothing
+from tensorcontrast.errors import InvalidInputError
+
+
+@pytest.fixture(scope="module")
+def likelihood():
+    return np.random.default_rng(0).normal(size=(6, 3)) * 2
+
+
+PRIOR = np.array([0.5, 0.3, 0.2])
+
+
+def all_paths(likelihood, stay):
+    """Log probability of every path, by the formula."""
+    transitions = smoothing.transition_matrix(stay, PRIOR)
+    out = {}
+    for path in product(range(3), repeat=len(likelihood)):
+        value = np.log(PRIOR[path[0]]) + sum(
+            row[c] for row, c in zip(likelihood, path, strict=True)
+        )
+        value += sum(np.log(transitions[a, b]) for a, b in pairwise(path))
+        out[path] = value
+    return out
+
+
+@pytest.mark.parametrize("stay", [0.0, 0.5, 0.95])
+def test_against_all_paths(likelihood, stay):
+    paths = all_paths(likelihood, stay)
+    best = max(paths, key=paths.get)
+    assert tuple(smoothing.viterbi(likelihood, stay, PRIOR)) == best
+    weights = {path: np.exp(value) for path, value in paths.items()}
+    total = sum(weights.values())
+    slow = np.zeros_like(likelihood)
+    for path, weight in weights.items():
+        slow[np.arange(len(path)), path] += weight / total
+    np.testing.assert_allclose(smoothing.posterior(likelihood, stay, PRIOR), slow, atol=1e-12)
+
+
+def test_transitions_are_probabilities():
+    np.testing.assert_allclose(smoothing.transition_matrix(0.7, PRIOR).sum(axis=1), 1)
+    assert smoothing.transition_matrix(0.7, PRIOR)[1, 1] == pytest.approx(0.7 + 0.3 * 0.3)
+
+
+def test_the_probability_of_staying_is_learned_from_scattered_labels():
+    rng = np.random.default_rng(1)
+    transitions = smoothing.transition_matrix(0.9, PRIOR)
+    classes = [0]
+    for _ in range(6000):
+        classes.append(rng.choice(3, p=transitions[classes[-1]]))
+    codes = np.where(rng.random(6001) < 0.3, classes, -1)
+    found = smoothing.learn_stay([np.arange(6001)], codes, PRIOR)
+    assert found == pytest.approx(0.9, abs=0.03)
+    assert (
+        smoothing.learn_stay([np.arange(1), np.arange(1, 3)], np.array([0, -1, 1]), PRIOR) is None
+    )
+
+
+def test_runs_end_at_gaps_and_recordings():
+    recording = np.array(["b", "a", "a", "a", "b"])
+    start = np.array([0, 20, 0, 10, 40])
+    runs = [run.tolist() for run in smoothing.runs_of(recording, start, 10)]
+    assert runs == [[2, 3, 1], [0], [4]]
+    assert [run.tolist() for run in smoothing.runs_of(recording, None)] == [[1, 2, 3], [0, 4]]
+
+
+# ------------------------------------------------------------------------- the classifier
+
+
+@pytest.fixture(scope="module")
+def rec(make):
+    """Two recordings whose class changes seldom, in noise."""
+    y = np.repeat([0, 1, 0, 1], 40)
+    columns = {"recording": np.repeat([0, 1], 80), "start": np.tile(np.arange(80) * 64, 2)}
+    return Recordings(make(y, noise=2.5), y, fs=50, columns=columns, classes=["off", "on"])
+
+
+def small(**params):
+    features = ContrastiveFeatures(
+        tensorize=SpectrogramTensor(), decompose=CPD(4, max_iter=20, tol=1e-3)
+    )
+    return ContrastiveClassifier(features, random_state=0, **params)
+
+
+def test_neighbours_help_in_noise(rec, tmp_path):
+    some = rec._with(y=np.where(np.arange(160) % 8 == 0, rec.y, -1))
+    plain, smooth = small().fit(some), small(smooth="viterbi").fit(some)
+    assert smooth.stay_ > 0.9
+    assert smooth.score(rec) > plain.score(rec) + 0.05
+    probability = smooth.predict_proba(rec)
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+    answers, same = smooth.answers(rec)
+    np.testing.assert_array_equal(same, probability)
+    assert np.count_nonzero(answers[1:] != answers[:-1]) < np.count_nonzero(
+        plain.predict(rec)[1:] != plain.predict(rec)[:-1]
+    )
+    smooth.save(tmp_path / "model.tcm")
+    np.testing.assert_array_equal(load_model(tmp_path / "model.tcm").predict(rec), answers)
+
+
+def test_a_rare_class_does_not_win_where_windows_say_little(rec):
+    y = np.where((np.arange(160) % 4 == 0) & (rec.y == 0), 0, -1)
+    y[[40, 41, 42]] = 1
+    fitted = small(smooth="viterbi", dwell=20).fit(rec, y)
+    fitted.temperature_ = 1e6  # nearly equal probabilities
+    assert (fitted.predict(rec) == 0).mean() > 0.9
+
+
+def test_arrays_say_which_windows_follow_each_other(rec):
+    recording = rec.columns["recording"]
+    fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)
+    assert fitted._stay() == 0.95
+    assert fitted.stay_ > 0.95
+    answers = fitted.predict(rec.X, recording=recording)
+    assert answers.shape == (160,)
+    with pytest.raises(InvalidInputError, match="pass recording="):
+        fitted.predict(rec.X)
+    with pytest.raises(InvalidInputError, match="recording has 3 labels"):
+        fitted.predict(rec.X, recording=[0, 0, 1])
+
+
+def test_nothing_to_learn_transitions_from(rec):
+    y = np.full(160, -1)
+    y[[0, 120]] = rec.y[[0, 120]]
+    assert set(y) == {-1, 0, 1}
+    with pytest.raises(InvalidInputError, match="pass dwell="):
+        small(smooth="viterbi").fit(rec, y)
