@@ -17,7 +17,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast import (
+    ATD,
+    CPD,
+    PLC,
+    ContrastiveFeatures,
+    ConvolutionFeatures,
+    SpectrogramTensor,
+)
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.distributed.source import DaskSource
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
@@ -103,8 +110,9 @@ def test_contrasts_of_all_samples(cluster: Any, name: str) -> None:
 
 def test_signals_on_the_cluster(cluster: Any) -> None:
     rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
+    blocks = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(32)]
     model = ContrastiveFeatures(
-        fs=rec.fs, decompose=PLC(rank=4, n_epochs=2, tol=1e-3), random_state=0
+        fs=rec.fs, tensorize=blocks, decompose=PLC(rank=4, tol=1e-3), random_state=0
     )
     here = clone(model).fit(rec.X)
     there = clone(model).fit(da.from_array(rec.X, chunks=((500, 700), *rec.X.shape[1:])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from tensorcontrast import threads
 from tensorcontrast._arrays import as_array, as_float
 from tensorcontrast.decompose.source import samples_a_block, working_dtype
 from tensorcontrast.decompose.views import by_strips
-from tensorcontrast.distributed._extra import package
 from tensorcontrast.distributed.source import aligned
 from tensorcontrast.errors import InvalidInputError
 
@@ -49,11 +48,8 @@ def spectrograms(
     most = samples_a_block(dims)
     signals = signals.rechunk({0: aligned(signals.chunks[0], most)})
     dtype = working_dtype(first.dtype, "X")
-    # One copy of the transformer for all blocks: principal components take some megabytes.
-    held = package("dask").delayed(tensorize, pure=False, traverse=False)
     return signals.map_blocks(
-        _Transform(None, augment, seed, len(signals), dims, dtype),
-        tensorize=held,
+        _Transform(tensorize, augment, seed, len(signals), dims, dtype),
         dtype=dtype,
         meta=np.empty((0,) * first.ndim, dtype=dtype),
         chunks=(signals.chunks[0], *((d,) for d in dims)),
@@ -73,9 +69,7 @@ class _Transform:
     dims: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def __call__(self, signals: Any, tensorize: Any = None, block_info: Any = None) -> Array:
-        if tensorize is not None:
-            return replace(self, tensorize=tensorize)(signals, block_info=block_info)
+    def __call__(self, signals: Any, block_info: Any = None) -> Array:
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
         signals = as_array(signals, way="", first=start)
         if not len(signals):
