@@ -506,9 +506,10 @@ def test_no_view_is_drawn_without_need(data):
         calls.append(len(X))
         return X
 
-    found = PLC(**FAST, augment=never).fit(data[0])
-    assert not calls
-    assert found.view_features_ is None
+    assert PLC(**FAST).fit(data[0]).view_features_ is None
+    found = PLC(**FAST, augment=never).fit(data[0])  # whoever gives one wants it
+    assert calls
+    assert found.view_features_.shape == found.features_.shape
 
 
 def test_labels_of_the_fit_are_its_pseudo_classes(data, model):
@@ -713,9 +714,17 @@ def test_who_cannot_take_nuisance_says_so(data):
             PLC(**FAST, solver=solver).fit(X, nuisance=rows)
     with pytest.raises(InvalidInputError, match="missing='mask'"):
         PLC(**FAST, missing="mask").fit(X, nuisance=rows)
-    masked = PLC(**FAST).fit(X, nuisance=rows).set_params(missing="mask")
-    with pytest.raises(InvalidInputError, match="windows without gaps"):
-        masked.transform(X)
+
+
+def test_gaps_are_filled_by_the_model_before_the_metric(data):
+    X, rows = data
+    model = PLC(**FAST).fit(X, nuisance=rows)
+    whole = model.transform(X)
+    Z = X.copy()
+    Z[:10, 0, 0] = np.nan
+    found = model.set_params(missing="mask").transform(Z)
+    np.testing.assert_allclose(found[10:], whole[10:], atol=1e-5)
+    assert 0 < np.linalg.norm(found[:10] - whole[:10]) < 0.5 * np.linalg.norm(whole[:10])
 
 
 def test_nuisance_without_variance_is_none(data):

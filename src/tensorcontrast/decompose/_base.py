@@ -264,6 +264,11 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn from one more batch; return a warning about the rank."""
         begun = hasattr(self, "factors_")
         clipped = ""
+        if self.missing == "mask" and gls.metric_of(self) is not None:
+            raise InvalidInputError(
+                "missing='mask': this model has a nuisance metric, which a stream can follow with "
+                "windows without gaps only; fit it with missing='mask', or fill the gaps"
+            )
         data = inputs.batch(self, X, reset=not begun)
         X = data.X
         known = self._labels_used(y, len(X), streaming=True)

@@ -343,8 +343,7 @@ class PLC(CPEstimator):
         known = self._read_labels(y, n_samples, streaming=streaming)
         if streaming and known is not None and self.solver == "gls":
             raise InvalidInputError(
-                "partial_fit of PLC(solver='gls') uses no labels: leave y out, call fit(X, y), or "
-                "use solver='tied'"
+                "a stream of solver='gls' uses no labels; leave y out, or use solver='tied'"
             )
         return known
 
