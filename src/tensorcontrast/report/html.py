@@ -73,10 +73,10 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
     if view.components:
         parts.append("<h3>What each feature is</h3>")
         first = view.components[0]
-        course = "quantiles over time, weakest to strongest" if first.by_strength else "time"
+        axis = "quantiles over time, weakest frames first" if first.by_strength else "time"
         parts.append(
             '<p class="lead">Every feature is one component: weights of channels × a profile over '
-            f"frequencies × a course over {course}. They are ordered "
+            f"frequencies × a profile over {axis}. They are ordered "
             f"{html_text(order_label(view.components))}.</p>"
         )
         parts.append("".join(map(_component, view.components[:SHOWN])))
