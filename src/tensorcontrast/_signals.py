@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -156,8 +155,7 @@ def large_levels(X: np.ndarray) -> np.ndarray | None:
     A level is the mean where that is larger than the range of the values, else 0: a smaller one
     costs float32 no digits.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # channels without any value
+    with np.errstate(invalid="ignore"):  # channels without any value
         low, high = np.fmin.reduce(X, axis=2), np.fmax.reduce(X, axis=2)
     low, high = low.astype(np.float64), high.astype(np.float64)
     # Values of one sign at least as far from 0 as from each other.
