@@ -10,9 +10,10 @@ import tensorly
 from tensorly.decomposition import parafac
 
 from benchmarks.common import Row, best_times
-from tensorcontrast.decompose import als, kernels
-from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.convergence import Monitor
+from tensorcontrast.cp import kernels
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.contrast import PLCContrast
+from tensorcontrast.solvers.convergence import Monitor
 
 RANK = 32
 

@@ -18,10 +18,9 @@ from tensorcontrast import (
     Recordings,
     SpectrogramTensor,
 )
+from tensorcontrast.cp import compress, sketch
+from tensorcontrast.cp.graph import cluster
 from tensorcontrast.datasets import load_har, make_synthetic
-from tensorcontrast.decompose import als, compress, sketch, tied
-from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.graph import cluster
 from tensorcontrast.evaluate.protocol import (
     Split,
     atd_har_split,
@@ -29,6 +28,8 @@ from tensorcontrast.evaluate.protocol import (
     linear_probe,
     subject_split,
 )
+from tensorcontrast.solvers import als, tied
+from tensorcontrast.solvers.contrast import PLCContrast
 
 ITERATIONS, SEEDS, STARTS = 50, 4, 2
 

@@ -16,10 +16,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.common import Row, show, write
-from tensorcontrast import PLC, Recordings, SpectrogramTensor, augment, threads
-from tensorcontrast._signals import without_gaps
+from tensorcontrast import PLC, Recordings, SpectrogramTensor, augment
 from tensorcontrast.datasets import load_har, load_ptbxl
 from tensorcontrast.evaluate.protocol import Split, linear_probe, subject_split
+from tensorcontrast.recordings.signals import without_gaps
+from tensorcontrast.utils import threads
 
 RANK = 32
 MISSING = 0.3

@@ -21,7 +21,7 @@ from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, load_
 from tensorcontrast.datasets import download, load_har, make_cp_tensor, registry
 from tensorcontrast.datasets.download import fetch
 from tensorcontrast.errors import DataNotFoundError, FileError
-from tensorcontrast.files import atomic_write, one_at_a_time
+from tensorcontrast.io.atomic import atomic_write, one_at_a_time
 
 X = make_cp_tensor(n_samples=50, dims=(4, 5, 6), rank=3, noise=0.1, random_state=0)[0]
 SIGNALS = np.random.default_rng(0).standard_normal((24, 3, 64)).astype(np.float32)
@@ -156,7 +156,7 @@ def test_one_at_a_time_among_threads(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from tensorcontrast.files import one_at_a_time
+from tensorcontrast.io.atomic import one_at_a_time
 with one_at_a_time(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from tensorcontrast import CPD, PLC
+from tensorcontrast.cp import kernels, losses, updates
+from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import als, kernels, losses, updates
-from tensorcontrast.decompose.contrast import PLCContrast
-from tensorcontrast.decompose.encoder import Encoder
-from tensorcontrast.decompose.graph import SignedGraph
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.contrast import PLCContrast
 
 N, R, DIMS = 12, 3, (4, 3, 5)
 LABELS = np.arange(N) % 3

@@ -16,13 +16,13 @@ from tensorcontrast import (
     SpectrogramTensor,
     TensorContrastError,
     augment,
-    checks,
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.blocks import Joined
 from tensorcontrast.features import _nuisance_differences
 from tensorcontrast.tensorize.blocks import learn_blocks
+from tensorcontrast.utils import checks
 
 N = 72
 
@@ -175,7 +175,7 @@ def test_fresh_views_are_drawn_each_iteration(rec):
 
 def test_chunked_transform_equals_whole(rec, model, monkeypatch):
     whole = model.transform(rec.X)
-    monkeypatch.setattr("tensorcontrast.decompose.source.CHUNK_VALUES", 5000)
+    monkeypatch.setattr("tensorcontrast.sources.source.CHUNK_VALUES", 5000)
     np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-5)
 
 

@@ -6,8 +6,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast.cp import gls
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import als, descent, gls, tied
+from tensorcontrast.solvers import als, descent, tied
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

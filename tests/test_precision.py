@@ -13,9 +13,9 @@ from tensorcontrast import (
     SpectrogramTensor,
     load_model,
 )
-from tensorcontrast._signals import typical_spread
 from tensorcontrast.augment import Jitter
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings.signals import typical_spread
 from tensorcontrast.tensorize.convolution import _Convolutions
 
 FS = 50.0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tensorcontrast.decompose import ATD, CPD, PLC
     from tensorcontrast.errors import TensorContrastError
     from tensorcontrast.features import ContrastiveFeatures
-    from tensorcontrast.model_io import load_model
+    from tensorcontrast.io.model_files import load_model
     from tensorcontrast.recordings import Recordings
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
@@ -43,11 +43,11 @@ _LAZY = {
     "ContrastiveFeatures": "features",
     "ConvolutionFeatures": "tensorize",
     "Recordings": "recordings",
-    "SpectrogramTensor": "spectrogram",
+    "SpectrogramTensor": "tensorize",
     "TensorContrastError": "errors",
     "augment": "augment",
     "datasets": "datasets",
-    "load_model": "model_io",
+    "load_model": "io.model_files",
 }
 
 

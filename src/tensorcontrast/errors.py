@@ -6,7 +6,7 @@ overrides in them are written out, so that a message shows what it says wherever
 
 from typing import Any
 
-from tensorcontrast.names import visible
+from tensorcontrast.utils.names import visible
 
 
 def _shown(values: tuple[Any, ...]) -> list[Any]:

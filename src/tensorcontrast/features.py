@@ -16,22 +16,28 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned, checks, labels, threads
 from tensorcontrast import augment as augmentations
-from tensorcontrast._arrays import as_array, as_float
-from tensorcontrast._component_names import ComponentNamesMixin
-from tensorcontrast._progress import stage
-from tensorcontrast._signals import as_signals, check_shape, some_windows, warn_if_transposed
-from tensorcontrast.decompose import PLC, checkpoint
-from tensorcontrast.decompose._base import CPEstimator
+from tensorcontrast.decompose import PLC
+from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.blocks import Joined, Layout
-from tensorcontrast.decompose.source import is_dask
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.recordings.signals import (
+    as_signals,
+    check_shape,
+    some_windows,
+    warn_if_transposed,
+)
+from tensorcontrast.solvers import checkpoint
+from tensorcontrast.sources.source import is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
 from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
 from tensorcontrast.tensorize.source import SpectrogramSource
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.utils import checks, labels, learned, threads
+from tensorcontrast.utils.arrays import as_array, as_float
+from tensorcontrast.utils.component_names import ComponentNamesMixin
+from tensorcontrast.utils.progress import stage
 
 Array = NDArray[Any]
 
@@ -225,7 +231,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         checks.check_parameters(self)
         name = type(self).__name__
         try:
-            with _learned.learning(self) as model:
+            with learned.learning(self) as model:
                 interrupted = model._learn(X, y, resume)
         except KeyboardInterrupt as error:
             told = str(error) or (
@@ -519,10 +525,10 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write all parts to one model file, to be read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast import model_io
+        from tensorcontrast.io import model_files
 
         check_is_fitted(self, "decompose_")
-        model_io.save_model(self, path)
+        model_files.save_model(self, path)
 
     def _check_learned(self) -> None:
         blocks, wanted = self._blocks(), None

@@ -133,7 +133,7 @@ def test_an_interrupted_run_keeps_its_cells(number, code, word, config, tmp_path
     folder = tmp_path / "run"
     slow = (
         "import sys, time\n"
-        "from tensorcontrast.decompose import convergence\n"
+        "from tensorcontrast.solvers import convergence\n"
         "record = convergence.Monitor.record\n"
         "def slow(self, terms):\n"
         "    time.sleep(0.4)\n"

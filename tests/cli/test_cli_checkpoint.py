@@ -9,15 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from tensorcontrast import (
-    PLC,
-    ContrastiveFeatures,
-    Recordings,
-    SpectrogramTensor,
-    container,
-    load_model,
-    model_io,
-)
+from tensorcontrast import PLC, ContrastiveFeatures, Recordings, SpectrogramTensor, load_model
+from tensorcontrast.io import container, model_files
 
 LONG = ["--rank", "3", "-p", "max_iter=30", "-p", "tol=0", "-p", "every=3"]
 TIED = [*LONG, "-p", "solver=tied", "-p", "n_epochs=6"]
@@ -25,7 +18,7 @@ TIED = [*LONG, "-p", "solver=tied", "-p", "n_epochs=6"]
 #: The command line, with a pause after each iteration for whoever wants to kill it.
 SLOW = (
     "import sys, time\n"
-    "from tensorcontrast.decompose import convergence\n"
+    "from tensorcontrast.solvers import convergence\n"
     "record = convergence.Monitor.record\n"
     "def slow(self, terms):\n"
     "    time.sleep(0.03)\n"
@@ -48,7 +41,7 @@ def start(*args):
 
 def same_model(a, b):
     """Whether two model files agree in every bit but the seconds that iterations took."""
-    (head, arrays), (other_head, others) = (container.read(p, model_io.KIND) for p in (a, b))
+    (head, arrays), (other_head, others) = (container.read(p, model_files.KIND) for p in (a, b))
     seconds = "decompose_.history_.seconds"
     assert arrays[seconds].shape == others[seconds].shape
     return head == other_head and all(

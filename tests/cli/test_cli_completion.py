@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tensorcontrast.cli.options import complete_data
+from tensorcontrast.cli.shared.options import complete_data
 from tensorcontrast.evaluate.presets import PRESETS
 
 SHELLS = ("bash", "zsh", "fish")

@@ -5,7 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tensorcontrast.cli import app, demo
+from tensorcontrast.cli import app
+from tensorcontrast.cli.commands import demo
 from tensorcontrast.errors import DataNotFoundError
 from tensorcontrast.evaluate.config import BenchConfig
 

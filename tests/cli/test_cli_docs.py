@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tensorcontrast.cli.failures import Code
-from tensorcontrast.cli.settings import FitSettings
+from tensorcontrast.cli.shared.failures import Code
+from tensorcontrast.cli.shared.settings import FitSettings
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.presets import PRESETS
 from tensorcontrast.evaluate.toml_config import load_toml

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.fingerprint import KEPT, known_share, sketch
-from tensorcontrast.cli.probe import cross_validate, subject_folds
+from tensorcontrast.cli.commands.probe import cross_validate, subject_folds
+from tensorcontrast.cli.shared.fingerprint import KEPT, known_share, sketch
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.protocol import linear_probe
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings
-from tensorcontrast.cli.failures import Code, code_of, message_of
+from tensorcontrast.cli.shared.failures import Code, code_of, message_of
 
 HOSTILE = "\x1b[2J\x1b]0;own\x07[bold red]x[/]\u202egnp\r\n"
 ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -253,7 +253,7 @@ def test_signals_stop_a_fit_cleanly(data, tmp_path, number, code):
     slow = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from tensorcontrast.decompose import convergence\n"
+        "from tensorcontrast.solvers import convergence\n"
         "record = convergence.Monitor.record\n"
         "def slow(self, terms):\n"
         f"    Path({str(marker)!r}).touch()\n"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tensorcontrast import __version__
-from tensorcontrast.cli.options import DATASETS
+from tensorcontrast.cli.shared.options import DATASETS
 from tensorcontrast.datasets import registry
 from tensorcontrast.evaluate.presets import PRESETS
 

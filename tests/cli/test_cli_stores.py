@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ContrastiveFeatures, Recordings, load_model
-from tensorcontrast.cli import feature_files, stored
-from tensorcontrast.cli.feature_files import writing
+from tensorcontrast.cli.shared import feature_files, stored
+from tensorcontrast.cli.shared.feature_files import writing
 from tensorcontrast.errors import FileError, InvalidInputError
 
 zarr = pytest.importorskip("zarr", reason="needs the extra 'dask'")

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from tensorcontrast.cp import kernels
+from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.cp.losses import atd_pull
+from tensorcontrast.cp.updates import contrast_features
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import als, kernels
 from tensorcontrast.decompose.atd import ATDContrast
-from tensorcontrast.decompose.encoder import Encoder
-from tensorcontrast.decompose.losses import atd_pull
-from tensorcontrast.decompose.updates import contrast_features
-from tensorcontrast.decompose.views import TensorNoise
+from tensorcontrast.solvers import als
+from tensorcontrast.sources.tensor_noise import TensorNoise
 
 ALPHA, BETA, DELTA = 0.05, 0.02, 0.01
 N, RANK = 12, 3  # more rows than components

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ATD, CPD, PLC, load_model
-from tensorcontrast.decompose import blocks, kernels, tied
+from tensorcontrast.cp import kernels
+from tensorcontrast.decompose import blocks
 from tensorcontrast.errors import DamagedFileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate.selection import information_criteria
+from tensorcontrast.solvers import tied
 
 DIMS, RANK = ((4, 5, 3), (6,), (3, 2)), 3
 FINE = {"alpha": 1e-6, "tol": 1e-6, "max_iter": 1000, "random_state": 0}

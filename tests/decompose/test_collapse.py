@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
-from tensorcontrast.decompose import als, kernels
-from tensorcontrast.decompose.convergence import RISE, Monitor
-from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.cp import kernels
+from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import NumericalError, TensorContrastWarning
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.convergence import RISE, Monitor
 
 
 def sines(n=40, channels=1, times=256, seed=0):

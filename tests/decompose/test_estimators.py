@@ -14,9 +14,9 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from tensorcontrast import ATD, CPD, PLC
+from tensorcontrast.cp import kmeans
+from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import clusters
-from tensorcontrast.decompose.kernels import factor_match_score
 
 ALL = [CPD, ATD, PLC]
 CONTRASTIVE = [ATD, PLC]
@@ -107,7 +107,7 @@ def test_features_do_not_depend_on_the_chunks_of_a_transform(planted, monkeypatc
     X, *_ = planted
     model = CPD(rank=3, random_state=0).fit(X)
     whole, share = model.transform(X), model.score(X)
-    monkeypatch.setattr("tensorcontrast.decompose.scaling.CHUNK_VALUES", 1000)
+    monkeypatch.setattr("tensorcontrast.cp.scaling.CHUNK_VALUES", 1000)
     np.testing.assert_allclose(model.transform(X), whole, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(model.score(X), share, rtol=1e-9)
     refit = CPD(rank=3, random_state=0).fit(X)
@@ -253,7 +253,7 @@ def test_one_seed_gives_the_same_bits_and_others_do_not(cls, dtype, planted):
 
 def test_clustering_of_many_samples_is_repeatable_to_the_bit(planted, monkeypatch):
     X, *_ = planted
-    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", 50)
     a, b = (PLC(solver="als", rank=3, n_clusters=3, random_state=0).fit(X) for _ in range(2))
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_array_equal(U, V)

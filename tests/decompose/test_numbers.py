@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ATD, CPD, PLC, SpectrogramTensor, load_model
+from tensorcontrast.cp import compress, diagnostics, kernels
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import als, compress, degeneracy, kernels
 from tensorcontrast.errors import InvalidInputError, NumericalError, TensorContrastWarning
+from tensorcontrast.solvers import als
 
 UNITS = [1e-30, 1e-12, 1.0, 1e12, 1e30]
 
@@ -190,7 +191,7 @@ def test_the_congruence_is_that_of_its_definition():
     rng = np.random.default_rng(0)
     W, *factors = (rng.normal(size=(d, 5)) for d in (40, 4, 6, 3))
     factors = [U / np.linalg.norm(U, axis=0) for U in factors]
-    value, a, b = degeneracy.most_opposed(factors, W.T @ W)
+    value, a, b = diagnostics.most_opposed(factors, W.T @ W)
     slow = {}
     for i in range(5):
         for j in range(i):
@@ -208,7 +209,7 @@ def test_healthy_and_dead_components_are_not_told(X):
     assert -0.5 < model.degeneracy_ <= 0
     assert CPD(rank=1, random_state=0).fit(X).degeneracy_ == 0
     zero = np.zeros((4, 2))
-    assert degeneracy.most_opposed([zero, zero], np.zeros((2, 2)))[0] == 0
+    assert diagnostics.most_opposed([zero, zero], np.zeros((2, 2)))[0] == 0
 
 
 def test_a_model_file_has_the_degeneracy(X, tmp_path):

@@ -7,11 +7,11 @@ from sklearn.cluster import DBSCAN, AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
 from tensorcontrast import CPD, PLC
+from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import epsilon
-from tensorcontrast.decompose.kernels import factor_match_score
-from tensorcontrast.decompose.views import TensorNoise
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.solvers import epsilon
+from tensorcontrast.sources.tensor_noise import TensorNoise
 
 
 @pytest.fixture(scope="module")

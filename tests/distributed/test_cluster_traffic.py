@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tensorcontrast import PLC
+from tensorcontrast.cp import scaling
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import scaling
-from tensorcontrast.decompose.prepare import prepare
+from tensorcontrast.solvers.prepare import prepare
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

@@ -14,15 +14,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, threads
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast.cp import kmeans
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose import clusters, tied
 from tensorcontrast.errors import (
     InvalidInputError,
     InvalidTypeError,
     MissingDependencyError,
     TensorContrastError,
 )
+from tensorcontrast.solvers import tied
+from tensorcontrast.utils import threads
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -169,14 +171,14 @@ def test_known_labels_in_the_graph(graph: str, share: float) -> None:
 
 @pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
 def test_a_few_rows_give_the_first_centres(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(clusters, "FIRST_ROWS", 100)
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", 100)
     here = clone(FITS[name]).fit(tensor())
     for blocks in ("2", "uneven"):
         assert_same(here, clone(FITS[name]).fit(spread(tensor(), BLOCKS[blocks])))
 
 
 def test_blocks_smaller_than_strips(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensorcontrast.decompose import source as sources
+    from tensorcontrast.sources import source as sources
 
     monkeypatch.setattr(sources, "CHUNK_VALUES", 20 * 480)
     for name in ("plc-paper", "atd"):
@@ -256,8 +258,8 @@ def test_sizes_that_are_not_known() -> None:
 
 
 def test_blocks_are_cut_and_modes_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensorcontrast.decompose import source as sources
     from tensorcontrast.distributed.source import DaskSource
+    from tensorcontrast.sources import source as sources
 
     monkeypatch.setattr(sources, "CHUNK_VALUES", 50 * 480)
     cut = DaskSource(da.from_array(tensor(), chunks=(170, 3, 5, 8)))
@@ -309,7 +311,7 @@ def test_features_of_very_many_samples_stay_lazy(
     from tensorcontrast.distributed import spread as parts
 
     monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
-    monkeypatch.setattr(clusters, "FIRST_ROWS", 100)
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", 100)
     if name == "plc-core":
         monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
     model = clone(FITS[name]).fit(spread(tensor(), BLOCKS["uneven"]))
@@ -357,7 +359,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core", "plc-als", "plc-paper"])
 def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Nothing that reaches the caller at once is larger than features, sums or the sample."""
-    from tensorcontrast.decompose import scaling
+    from tensorcontrast.cp import scaling
 
     seen = watched(monkeypatch)
     monkeypatch.setattr(scaling, "HEAD", 8)
@@ -373,7 +375,7 @@ def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str)
 @pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
 def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Four times the samples, no more bytes an iteration: features and labels stay away."""
-    monkeypatch.setattr(clusters, "FIRST_ROWS", 50)
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", 50)
     seen = watched(monkeypatch)
     moved = []
     for repeats in (1, 4):
@@ -456,11 +458,11 @@ def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) ->
         "assert not {'dask', 'distributed', 'zarr'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    from tensorcontrast.distributed import _extra
+    from tensorcontrast.distributed import extra
 
-    monkeypatch.setattr(_extra, "import_module", lambda name: (_ for _ in ()).throw(ImportError()))
+    monkeypatch.setattr(extra, "import_module", lambda name: (_ for _ in ()).throw(ImportError()))
     with pytest.raises(MissingDependencyError, match=r"pip install 'tensorcontrast\[dask\]'"):
-        _extra.package("dask")
+        extra.package("dask")
 
 
 def test_the_same_to_the_bit() -> None:
@@ -499,7 +501,7 @@ def test_blocks_are_brought_to_strips() -> None:
 def test_sketches_of_blocks_are_those_of_the_whole(
     chunks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tensorcontrast.decompose import sketch
+    from tensorcontrast.cp import sketch
 
     monkeypatch.setattr(sketch, "LEAST_VALUES", 0)
     rng = np.random.default_rng(0)

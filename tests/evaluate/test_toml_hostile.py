@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tensorcontrast.cli.settings import FitSettings
+from tensorcontrast.cli.shared.settings import FitSettings
 from tensorcontrast.errors import FileError
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.toml_config import MAX_BYTES, load_toml

@@ -12,7 +12,7 @@ import numpy as np
 from mutate import Seed, damage
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor
-from tensorcontrast.model_io import save_model
+from tensorcontrast.io.model_files import save_model
 
 MODEL_X = np.random.default_rng(3).standard_normal((12, 3, 32)).astype(np.float32)
 

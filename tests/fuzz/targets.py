@@ -15,7 +15,7 @@ import numpy as np
 from mutate import Seed, damage
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.settings import FitSettings
+from tensorcontrast.cli.shared.settings import FitSettings
 from tensorcontrast.errors import TensorContrastError
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.toml_config import load_toml

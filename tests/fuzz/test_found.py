@@ -25,7 +25,7 @@ from tensorcontrast.errors import (
     NewerFileError,
     TensorContrastWarning,
 )
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 
 X = np.random.default_rng(0).standard_normal((4, 2, 8)).astype(np.float32)
 

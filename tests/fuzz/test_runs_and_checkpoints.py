@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tensorcontrast import CPD
-from tensorcontrast.decompose import checkpoint
 from tensorcontrast.errors import TensorContrastError
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.runner import run
+from tensorcontrast.solvers import checkpoint
 
 CHECKPOINTS, RUNS = 1500, 1500
 

@@ -21,7 +21,7 @@ from tensorcontrast.errors import (  # noqa: E402
     NumericalError,
     TensorContrastWarning,
 )
-from tensorcontrast.neural import BYOL, DeepTensor, SimCLR, _torch, training  # noqa: E402
+from tensorcontrast.neural import BYOL, DeepTensor, SimCLR, torch_modules, training  # noqa: E402
 
 ALL = [SimCLR, BYOL, DeepTensor]
 
@@ -155,7 +155,7 @@ def test_a_device_that_is_not_there(X):
 
 def test_auto_is_the_cpu_where_there_is_no_gpu():
     expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert _torch.find_device("SimCLR", "auto").type == expected
+    assert torch_modules.find_device("SimCLR", "auto").type == expected
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch", reason="needs the extra 'neural'")
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, augment, load_model  # noqa: E402
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic  # noqa: E402
-from tensorcontrast.decompose.views import TensorNoise  # noqa: E402
 from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # noqa: E402
+from tensorcontrast.sources.tensor_noise import TensorNoise  # noqa: E402
 
 VIEWED = [SimCLR, BYOL]
 ALL = [SimCLR, BYOL, DeepTensor]

@@ -8,12 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra 'neural'")
 
-from tensorcontrast.decompose import kernels  # noqa: E402
-from tensorcontrast.decompose.convergence import Monitor  # noqa: E402
+from tensorcontrast.cp import kernels  # noqa: E402
 from tensorcontrast.errors import NumericalError  # noqa: E402
-from tensorcontrast.neural import _torch, priors, training  # noqa: E402
+from tensorcontrast.neural import priors, torch_modules, training  # noqa: E402
 from tensorcontrast.neural.byol import momentum_at, move_target  # noqa: E402
 from tensorcontrast.neural.encoder import ResidualEncoder  # noqa: E402
+from tensorcontrast.solvers.convergence import Monitor  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_weights_go_to_arrays_and_back():
     encoder = ResidualEncoder((2, 9, 8), 5)
     encoder(torch.randn(6, 2, 9, 8))  # moves the running means
     encoder.eval()
-    weights = _torch.to_arrays(encoder)
+    weights = torch_modules.to_arrays(encoder)
     assert all(type(w) is np.ndarray and w.dtype == np.float32 for w in weights.values())
     state = torch.random.get_rng_state()
-    again = _torch.from_arrays(torch, lambda: ResidualEncoder((2, 9, 8), 5), weights)
+    again = torch_modules.from_arrays(torch, lambda: ResidualEncoder((2, 9, 8), 5), weights)
     assert torch.equal(torch.random.get_rng_state(), state)
     x = torch.randn(3, 2, 9, 8)
     assert torch.equal(again(x), encoder(x))
@@ -110,7 +110,7 @@ def test_generated_factors_have_unit_columns_and_rows_of_features_stand_alone():
 def test_fixed_inputs_are_not_trained():
     learned, fixed = (priors.Priors(10, (4, 5), 3, 8, flag) for flag in (True, False))
     inputs = 3 * (10 + 4 + 5)
-    assert _torch.count_parameters(learned) - _torch.count_parameters(fixed) == inputs
+    assert torch_modules.count_parameters(learned) - torch_modules.count_parameters(fixed) == inputs
 
 
 @pytest.mark.parametrize(("n", "size"), [(2, 2), (3, 2), (7, 2), (10, 4), (129, 128), (5, 128)])

@@ -19,7 +19,7 @@ from tensorcontrast.errors import (
     InvalidTypeError,
     TensorContrastWarning,
 )
-from tensorcontrast.model_io import save_model
+from tensorcontrast.io.model_files import save_model
 from tensorcontrast.tensorize import convolution
 from tensorcontrast.tensorize.convolution import MIN_POSITIONS, dilation_steps, kernels
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor

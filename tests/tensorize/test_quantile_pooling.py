@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
-from tensorcontrast.model_io import save_model
+from tensorcontrast.io.model_files import save_model
 from tensorcontrast.report.components import describe_components
 from tensorcontrast.tensorize import stft
 from tensorcontrast.tensorize.quantile_pooling import pool_quantiles, quantile_weights

@@ -3,7 +3,7 @@
 Each augmentation is called as ``aug(X, rng)`` and returns a new array of the same shape and dtype.
 """
 
-from tensorcontrast.augment._base import Augmentation, from_config
+from tensorcontrast.augment.base import Augmentation, from_config
 from tensorcontrast.augment.combine import Compose, OneOf
 from tensorcontrast.augment.presets import gentle, paper, standard
 from tensorcontrast.augment.rotate import Rotate3D, find_triples

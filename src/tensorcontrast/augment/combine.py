@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorcontrast.augment._base import Augmentation, is_number, register, require
+from tensorcontrast.augment.base import Augmentation, is_number, register, require
 
 
 @register

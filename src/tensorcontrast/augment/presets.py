@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tensorcontrast._signals import as_signals
-from tensorcontrast.augment._base import is_integer, is_number, require
+from tensorcontrast.augment.base import is_integer, is_number, require
 from tensorcontrast.augment.combine import Compose
 from tensorcontrast.augment.rotate import Rotate3D
 from tensorcontrast.augment.signal import (
@@ -18,6 +17,7 @@ from tensorcontrast.augment.signal import (
     TimeShift,
     TimeStretch,
 )
+from tensorcontrast.recordings.signals import as_signals
 
 HAR_CHANNELS = tuple(
     f"{sensor}_{axis}" for sensor in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"

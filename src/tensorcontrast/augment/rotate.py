@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
+from tensorcontrast.augment.base import Augmentation, is_integer, is_number, register, require
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.names import listed
+from tensorcontrast.utils.names import listed
 
 _PATTERNS = (
     re.compile(r"(?<![a-z0-9])([xyz])(?![a-z])", re.IGNORECASE),  # acc_x, x-acc, X1, acc (y)

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
-from tensorcontrast._arrays import as_float
-from tensorcontrast._signals import as_signals, check_finite
-from tensorcontrast.augment._base import Augmentation, is_integer, is_number, register, require
+from tensorcontrast.augment.base import Augmentation, is_integer, is_number, register, require
+from tensorcontrast.recordings.signals import as_signals, check_finite
+from tensorcontrast.utils.arrays import as_float
 
 _TINY = 1e-17
 """Standard deviations of float32 below which squares lose digits."""

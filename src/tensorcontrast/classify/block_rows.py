@@ -15,9 +15,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from tensorcontrast._arrays import as_float
 from tensorcontrast.augment import ChannelMix, Crop, TimeStretch
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils.arrays import as_float
 
 __all__ = ["BlockRows", "RowSettings", "learn"]
 

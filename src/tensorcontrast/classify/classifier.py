@@ -16,8 +16,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned, checks
-from tensorcontrast._signals import as_signals
 from tensorcontrast.classify import block_rows, smoothing
 from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.classify.calibration import expected_calibration_error, fit_temperature
@@ -25,7 +23,10 @@ from tensorcontrast.classify.linear import fit_logistic, held_out_scores
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.labels import (
+from tensorcontrast.recordings import Recordings
+from tensorcontrast.recordings.signals import as_signals
+from tensorcontrast.utils import checks, learned
+from tensorcontrast.utils.labels import (
     UNKNOWN,
     Labels,
     check_length,
@@ -33,7 +34,6 @@ from tensorcontrast.labels import (
     label_array,
     read_labels,
 )
-from tensorcontrast.recordings import Recordings
 
 __all__ = ["ContrastiveClassifier"]
 
@@ -197,7 +197,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         """
         checks.check_parameters(self)
         try:
-            with _learned.learning(self) as model:
+            with learned.learning(self) as model:
                 model._learn(X, y, groups, recording, resume)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -250,7 +250,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         checks.check_parameters(self)
         masked = getattr(self.extractor_, "missing", "error") == "mask"
-        with _learned.learning(self, continued=True) as model:
+        with learned.learning(self, continued=True) as model:
             given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
             self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
             model._learn_classes(given, checks.generator(self.random_state))
@@ -409,10 +409,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write features and classifier to one file, read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast import model_io
+        from tensorcontrast.io import model_files
 
         check_is_fitted(self, "coef_")
-        model_io.save_model(self, path)
+        model_files.save_model(self, path)
 
     def _check_learned(self) -> None:
         if self.classes_.dtype == object:  # text, in a model file

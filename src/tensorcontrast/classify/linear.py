@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
-from tensorcontrast.threads import single
+from tensorcontrast.utils.threads import single
 
 __all__ = ["fit_logistic", "held_out_scores"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.errors import FileError, InvalidInputError
-from tensorcontrast.files import atomic_write
-from tensorcontrast.names import csv_text, listed
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils.names import csv_text, listed
 
 __all__ = ["FORMATS", "Timeline"]
 
@@ -195,7 +195,7 @@ class Timeline:
         stream.write((json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 
     def _annotations(self, path: Path) -> Any:
-        from tensorcontrast.readers._files import optional
+        from tensorcontrast.readers.files import optional
 
         edfio = optional("edfio")
         self.check_times("EDF+")
@@ -220,7 +220,7 @@ class Timeline:
 
 def check_format(path: Path) -> str:
     """Return the format that a name asks for; raise where there is none, or a package lacks."""
-    from tensorcontrast.readers._files import optional
+    from tensorcontrast.readers.files import optional
 
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -252,7 +252,7 @@ def _table(stream: IO[bytes], columns: dict[str, list[Any]], delimiter: str) -> 
 
 
 def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
-    from tensorcontrast.readers._files import optional
+    from tensorcontrast.readers.files import optional
 
     pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
     kinds = {"recording": pyarrow.string(), "label": pyarrow.string()}

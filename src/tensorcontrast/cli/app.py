@@ -11,20 +11,20 @@ import typer.core
 from rich.console import Console
 from rich.text import Text
 
-from tensorcontrast.cli import signals
-from tensorcontrast.cli.bench import bench
-from tensorcontrast.cli.components import components
-from tensorcontrast.cli.convert import convert
-from tensorcontrast.cli.datasets import about_dataset, fetch_dataset, list_datasets
-from tensorcontrast.cli.demo import demo
-from tensorcontrast.cli.evaluate import evaluate
-from tensorcontrast.cli.failures import EXIT_CODES, Code, code_of
-from tensorcontrast.cli.fit import fit
-from tensorcontrast.cli.options import bare_flags, command, paragraphs
-from tensorcontrast.cli.predict import predict
-from tensorcontrast.cli.report import report
-from tensorcontrast.cli.train import train
-from tensorcontrast.cli.transform import transform
+from tensorcontrast.cli.commands.bench import bench
+from tensorcontrast.cli.commands.components import components
+from tensorcontrast.cli.commands.convert import convert
+from tensorcontrast.cli.commands.datasets import about_dataset, fetch_dataset, list_datasets
+from tensorcontrast.cli.commands.demo import demo
+from tensorcontrast.cli.commands.evaluate import evaluate
+from tensorcontrast.cli.commands.fit import fit
+from tensorcontrast.cli.commands.predict import predict
+from tensorcontrast.cli.commands.report import report
+from tensorcontrast.cli.commands.train import train
+from tensorcontrast.cli.commands.transform import transform
+from tensorcontrast.cli.shared import signals
+from tensorcontrast.cli.shared.failures import EXIT_CODES, Code, code_of
+from tensorcontrast.cli.shared.options import bare_flags, command, paragraphs
 from tensorcontrast.report.text import plain
 
 __all__ = ["app", "main"]

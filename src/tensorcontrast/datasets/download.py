@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from tensorcontrast.errors import DamagedFileError, DataNotFoundError, FileError, TruncatedFileError
-from tensorcontrast.files import atomic_write, one_at_a_time
-from tensorcontrast.readers._files import check_inside, expands_too_much, optional
+from tensorcontrast.io.atomic import atomic_write, one_at_a_time
+from tensorcontrast.readers.files import check_inside, expands_too_much, optional
 
 __all__ = ["ResumableDownloader", "extract_verified", "fetch", "read_sums", "sha256_of"]
 

@@ -21,7 +21,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
-from tensorcontrast.readers._files import check_expansion, existing, file_errors
+from tensorcontrast.readers.files import check_expansion, existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.recordings import Recordings
 

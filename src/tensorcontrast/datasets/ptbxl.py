@@ -20,7 +20,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     InvalidInputError,
 )
-from tensorcontrast.readers._files import check_inside, existing, file_errors
+from tensorcontrast.readers.files import check_inside, existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.readers.wfdb_records import read_record
 from tensorcontrast.recordings import Recordings

@@ -22,7 +22,6 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TensorContrastWarning,
 )
-from tensorcontrast.readers._files import existing, file_errors
 from tensorcontrast.readers.edf import (
     open_edf,
     pick_signals,
@@ -30,6 +29,7 @@ from tensorcontrast.readers.edf import (
     resample_hold,
     start_shift,
 )
+from tensorcontrast.readers.files import existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.recordings import Recordings
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import threads
-from tensorcontrast.decompose import gls, kernels, missing, source
-from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.cp import gls, kernels
+from tensorcontrast.solvers import missing
+from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.sources import source
+from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 Factors = Sequence[Array]

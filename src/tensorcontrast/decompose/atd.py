@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from tensorcontrast.decompose import als
-from tensorcontrast.decompose._base import CPEstimator
-from tensorcontrast.decompose.alternation import Solved, alternate_views
-from tensorcontrast.decompose.encoder import Encoder
-from tensorcontrast.decompose.losses import atd_pull
-from tensorcontrast.decompose.parts import Held, Parts, Whole
+from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.cp.losses import atd_pull
+from tensorcontrast.cp.partition import Held, Parts, Whole
+from tensorcontrast.decompose.base import CPEstimator
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.alternation import Solved, alternate_views
 
 Array = NDArray[Any]
 

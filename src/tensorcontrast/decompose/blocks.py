@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
-from tensorcontrast._arrays import as_array
-from tensorcontrast.decompose import robust
-from tensorcontrast.decompose.prepare import prepare
-from tensorcontrast.decompose.source import (
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import robust
+from tensorcontrast.solvers.prepare import prepare
+from tensorcontrast.sources.source import (
     ArraySource,
     Source,
     StoredSource,
@@ -33,7 +32,8 @@ from tensorcontrast.decompose.source import (
     with_nan,
     working_dtype,
 )
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils import checks
+from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
 Dims = tuple[tuple[int, ...], ...]
@@ -289,7 +289,7 @@ def _checked(block: Any, dtype: np.dtype[Any] | None, name: str, *, nan: bool) -
 
 def _on_dask(parts: list[Any], dtype: np.dtype[Any] | None) -> Any:
     """Rows of blocks one of which is a Dask array, in the chunks of windows that it has."""
-    from tensorcontrast.distributed._extra import package
+    from tensorcontrast.distributed.extra import package
 
     da = package("dask.array")
     chunks = next(p.chunks[0] for p in parts if is_dask(p))

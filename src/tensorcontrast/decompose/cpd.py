@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als
-from tensorcontrast.decompose._base import CPEstimator
+from tensorcontrast.decompose.base import CPEstimator
+from tensorcontrast.solvers import als
 
 
 class CPD(CPEstimator):

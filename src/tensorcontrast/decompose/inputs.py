@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorcontrast import checks
-from tensorcontrast.decompose import blocks, source
-from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.decompose import blocks
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.sources import source
+from tensorcontrast.utils import checks
 
 
 def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.Source:

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.decompose import als, blocks, descent, gls, plc_solve, stream
-from tensorcontrast.decompose._base import CPEstimator, Resume
-from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.runs import AnyViews, Fit
-from tensorcontrast.decompose.semi_supervised import given_labels
+from tensorcontrast.cp import gls
+from tensorcontrast.decompose import blocks
+from tensorcontrast.decompose.base import CPEstimator, Resume
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, descent, plc_solve, stream
+from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.solvers.runs import AnyViews, Fit
+from tensorcontrast.solvers.semi_supervised import given_labels
 
 Array = NDArray[Any]
 

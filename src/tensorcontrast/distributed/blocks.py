@@ -18,10 +18,10 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import threads
-from tensorcontrast.decompose.parts import add
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.cp.partition import add
+from tensorcontrast.distributed.extra import package
 from tensorcontrast.errors import TensorContrastError
+from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 #: A task that is still to run, or whose result is on a worker (``dask.delayed.Delayed``).

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.parts import (
     Batch,
     Options,
@@ -32,7 +32,7 @@ from tensorcontrast.distributed.parts import (
 )
 from tensorcontrast.distributed.store import ABOUT, FORMAT
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
-from tensorcontrast.files import one_at_a_time
+from tensorcontrast.io.atomic import one_at_a_time
 from tensorcontrast.readers.edf import annotations_only
 from tensorcontrast.readers.grouping import groups_by_name
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose.clusters import Cells, Space, find_cells, moments
+from tensorcontrast.cp.kmeans import Cells, Space, find_cells, moments
 from tensorcontrast.distributed.blocks import Groups
 from tensorcontrast.distributed.spread import Held, Spread
 

@@ -19,7 +19,7 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TensorContrastWarning,
 )
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readers.grouping import groups_by_name
 from tensorcontrast.recordings import Recordings
 

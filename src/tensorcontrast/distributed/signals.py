@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import threads
-from tensorcontrast._arrays import as_array, as_float
-from tensorcontrast.decompose.source import samples_a_block, working_dtype
-from tensorcontrast.decompose.views import by_strips
 from tensorcontrast.distributed.source import aligned
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.sources.source import samples_a_block, working_dtype
+from tensorcontrast.sources.tensor_noise import by_strips
+from tensorcontrast.utils import threads
+from tensorcontrast.utils.arrays import as_array, as_float
 
 Array = NDArray[Any]
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks, threads
-from tensorcontrast._arrays import as_array
-from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.decompose.source import checked_block, samples_a_block, working_dtype
 from tensorcontrast.distributed import blocks as on
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.views import BlockViews
 from tensorcontrast.distributed.work import CoreRows, WithView
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.sources.source import checked_block, samples_a_block, working_dtype
+from tensorcontrast.utils import checks, threads
+from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
 #: Makes a block of another from the block and the number of its first sample.

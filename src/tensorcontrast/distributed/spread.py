@@ -15,9 +15,9 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose.parts import add
+from tensorcontrast.cp.partition import add
 from tensorcontrast.distributed import blocks as on
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.extra import package
 
 Array = NDArray[Any]
 

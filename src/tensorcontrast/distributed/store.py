@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.extra import package
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,

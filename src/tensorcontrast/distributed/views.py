@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als, kernels, tied
-from tensorcontrast.decompose.alternation import Solved
-from tensorcontrast.decompose.encoder import Encoder
-from tensorcontrast.decompose.prepare import Preparation
+from tensorcontrast.cp import kernels
+from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed import spread as spreads
 from tensorcontrast.distributed import work
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.spread import Held, Spread
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, tied
+from tensorcontrast.solvers.alternation import Solved
+from tensorcontrast.solvers.prepare import Preparation
 
 Array = NDArray[Any]
 Factors = Sequence[Array]

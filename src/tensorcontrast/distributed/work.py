@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose import als, compress, kernels, scaling, sketch
-from tensorcontrast.decompose.encoder import rows_times
-from tensorcontrast.decompose.parts import add
-from tensorcontrast.decompose.prepare import Preparation
-from tensorcontrast.distributed._extra import package
+from tensorcontrast.cp import compress, kernels, scaling, sketch
+from tensorcontrast.cp.encoder import rows_times
+from tensorcontrast.cp.partition import add
+from tensorcontrast.distributed.extra import package
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.prepare import Preparation
 
 Array = NDArray[Any]
 Factors = Sequence[Array]

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval
 
-from tensorcontrast import checks
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.peers import MiniRocketFeatures, _Peer, from_aeon
+from tensorcontrast.utils import checks
 
 __all__ = [
     "Catch22Features",

@@ -26,7 +26,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate import kinds
 from tensorcontrast.evaluate.paper import SHAPES
 from tensorcontrast.evaluate.toml_config import check_data, fault, load_toml, near
-from tensorcontrast.names import listed
+from tensorcontrast.utils.names import listed
 
 __all__ = [
     "BenchConfig",

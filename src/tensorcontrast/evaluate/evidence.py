@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast import threads
-from tensorcontrast.decompose.graph import cluster
+from tensorcontrast.cp.graph import cluster
 from tensorcontrast.evaluate import store
 from tensorcontrast.evaluate.artefacts import make_folder
 from tensorcontrast.evaluate.config import BenchConfig, MethodConfig
@@ -26,6 +25,7 @@ from tensorcontrast.evaluate.protocol import Split, linear_probe
 from tensorcontrast.evaluate.run import PROBLEM, artefact, write_npz
 from tensorcontrast.evaluate.scoring import Task
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils import threads
 
 __all__ = ["PIECES", "collect", "has_stages"]
 

@@ -20,11 +20,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks, labels
-from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, MissingDependencyError, TensorContrastWarning
 from tensorcontrast.evaluate import protocol
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils import checks, labels
 
 __all__ = [
     "FlatPCA",

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast import threads
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.labels import read_labels
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils import threads
+from tensorcontrast.utils.labels import read_labels
 
 __all__ = [
     "ProbeResult",

@@ -21,7 +21,7 @@ from tensorcontrast.evaluate.cells import ALONE, Cell, DatasetFacts, Key, Summar
 from tensorcontrast.evaluate.config import BenchConfig, slug
 from tensorcontrast.evaluate.kinds import METHODS
 from tensorcontrast.evaluate.paper import DIFFERENCES, paper_result
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 
 __all__ = ["Cell", "DatasetFacts", "Run", "Summary"]
 
@@ -240,7 +240,7 @@ class Run:
 
     def model(self, dataset: str, method: str) -> Any:
         """Return the model of the first seed, a fitted ``ContrastiveFeatures``, if there is one."""
-        from tensorcontrast.model_io import load_model
+        from tensorcontrast.io.model_files import load_model
 
         path = self.path(dataset, method, "model.tcm")
         return load_model(path) if path.is_file() else None

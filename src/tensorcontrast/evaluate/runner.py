@@ -39,8 +39,8 @@ from tensorcontrast.evaluate.run import (
     read_config,
 )
 from tensorcontrast.evaluate.scoring import Task, compute
-from tensorcontrast.names import listed
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils.names import listed
 
 __all__ = ["Progress", "plan", "run"]
 

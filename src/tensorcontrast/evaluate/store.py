@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorcontrast.errors import DamagedFileError, FileError, NewerFileError
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 
 __all__ = ["FORMAT", "append", "read", "read_json", "write_json"]
 

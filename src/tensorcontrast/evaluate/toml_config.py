@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
-from tensorcontrast.names import listed
+from tensorcontrast.utils.names import listed
 
 __all__ = ["check_data", "fault", "line_numbers", "load_toml", "near"]
 

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import checks
-from tensorcontrast.decompose import kernels, start
-from tensorcontrast.decompose.encoder import Encoder
+from tensorcontrast.cp import kernels
+from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.neural import _torch, scaling, training
-from tensorcontrast.neural._base import Array, NeuralEstimator, Training, ViewLike
+from tensorcontrast.neural import scaling, torch_modules, training
+from tensorcontrast.neural.base import Array, NeuralEstimator, Training, ViewLike
+from tensorcontrast.solvers import start
+from tensorcontrast.utils import checks
 
 
 class DeepTensor(NeuralEstimator):
@@ -162,7 +163,7 @@ class DeepTensor(NeuralEstimator):
 
         self._data = data
         # 1 is the loss of features that are zero, where a fit lingers before it finds factors.
-        return Training(networks, epoch, _torch.count_parameters(networks), begun_below=0.99)
+        return Training(networks, epoch, torch_modules.count_parameters(networks), begun_below=0.99)
 
     def _finish(self, torch: Any, module: Any) -> None:
         from tensorcontrast.neural import priors

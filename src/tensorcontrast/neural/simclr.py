@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from tensorcontrast.neural._base import Augment, ContrastiveEncoder
+from tensorcontrast.neural.base import Augment, ContrastiveEncoder
 
 
 class SimCLR(ContrastiveEncoder):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose.convergence import History, Monitor
 from tensorcontrast.errors import NumericalError
+from tensorcontrast.solvers.convergence import History, Monitor
 
 Rows = NDArray[np.intp]
 

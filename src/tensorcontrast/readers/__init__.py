@@ -28,9 +28,9 @@ from tensorcontrast.errors import (
     ForeignFileError,
     InvalidInputError,
 )
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import files_below, is_glob, matching_files
+from tensorcontrast.readers.files import files_below, is_glob, matching_files
 from tensorcontrast.readers.grouping import parts_by_name
+from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings

@@ -15,9 +15,9 @@ from tensorcontrast.errors import (
     TensorContrastError,
     TensorContrastWarning,
 )
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import is_glob, matching_files
-from tensorcontrast.windows import Segment
+from tensorcontrast.readers.files import is_glob, matching_files
+from tensorcontrast.recordings.windows import Segment
+from tensorcontrast.utils.names import listed
 
 __all__ = [
     "Labels",

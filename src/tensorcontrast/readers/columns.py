@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.errors import DamagedFileError, FileError
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import optional
 from tensorcontrast.readers.continuous import RATE_TOLERANCE
+from tensorcontrast.readers.files import optional
+from tensorcontrast.utils.names import listed
 
 # Names that are taken for the columns of a role when the caller names none, first match wins.
 ROLES: dict[str, tuple[str, ...]] = {

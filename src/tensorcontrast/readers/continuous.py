@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
-from tensorcontrast.names import listed
 from tensorcontrast.readers.annotations import chosen_segments
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import (
+from tensorcontrast.recordings.windows import (
     MIN_LABEL_SHARE,
     Segment,
     cut,
@@ -23,6 +22,7 @@ from tensorcontrast.windows import (
     label_windows,
     window_points,
 )
+from tensorcontrast.utils.names import listed
 
 __all__ = [
     "RATE_TOLERANCE",

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate
 from tensorcontrast.errors import DamagedFileError, FileError, TruncatedFileError
-from tensorcontrast.names import listed
 from tensorcontrast.readers.columns import (
     ROLES,
     UNITS,
@@ -24,7 +22,9 @@ from tensorcontrast.readers.columns import (
     seconds,
 )
 from tensorcontrast.readers.continuous import Continuous, rounded_rate
-from tensorcontrast.windows import Segment, label_segments
+from tensorcontrast.recordings.checks import as_sampling_rate
+from tensorcontrast.recordings.windows import Segment, label_segments
+from tensorcontrast.utils.names import listed
 
 __all__ = ["continuous_frame", "is_long_form"]
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -24,8 +23,6 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import data_files, data_name, file_errors, optional
 from tensorcontrast.readers.annotations import (
     Labels,
     annotation_files,
@@ -34,8 +31,11 @@ from tensorcontrast.readers.annotations import (
     tell_unlabelled,
 )
 from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
+from tensorcontrast.readers.files import data_files, data_name, file_errors, optional
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.recordings.checks import as_sampling_rate, repeated
+from tensorcontrast.recordings.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.utils.names import listed
 
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
 _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")

@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast import checks
 from tensorcontrast.errors import DataNotFoundError, FileError, ForeignFileError
-from tensorcontrast.names import from_csv_text, listed
-from tensorcontrast.windows import MIN_LABEL_SHARE, Segment, check_segments, label_windows
+from tensorcontrast.recordings.windows import (
+    MIN_LABEL_SHARE,
+    Segment,
+    check_segments,
+    label_windows,
+)
+from tensorcontrast.utils import checks
+from tensorcontrast.utils.names import from_csv_text, listed
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings

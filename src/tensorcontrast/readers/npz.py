@@ -30,9 +30,8 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
     TruncatedFileError,
 )
-from tensorcontrast.files import atomic_write
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import (
+from tensorcontrast.io.atomic import atomic_write
+from tensorcontrast.readers.files import (
     check_expansion,
     check_inside,
     existing,
@@ -40,6 +39,7 @@ from tensorcontrast.readers._files import (
     file_errors,
     read_npy,
 )
+from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings

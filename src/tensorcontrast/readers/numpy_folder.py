@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_text
 from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError
-from tensorcontrast.readers._files import existing, file_errors, read_npy
+from tensorcontrast.readers.files import existing, file_errors, read_npy
 from tensorcontrast.readers.npz import from_arrays
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.recordings.checks import as_text
 
 _META = frozenset("fs channels classes units scale name citation licence".split())
 

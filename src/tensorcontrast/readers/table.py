@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, as_text
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -24,8 +23,10 @@ from tensorcontrast.errors import (
     InvalidInputError,
     TruncatedFileError,
 )
-from tensorcontrast.names import from_csv_text, listed
-from tensorcontrast.readers._files import (
+from tensorcontrast.readers.columns import ROLES, check_rate, column_of, numbers
+from tensorcontrast.readers.continuous import Cutting, windows_of
+from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
+from tensorcontrast.readers.files import (
     MOST_CHANNELS,
     check_expansion,
     data_files,
@@ -33,11 +34,10 @@ from tensorcontrast.readers._files import (
     file_errors,
     optional,
 )
-from tensorcontrast.readers.columns import ROLES, check_rate, column_of, numbers
-from tensorcontrast.readers.continuous import Cutting, windows_of
-from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import MIN_LABEL_SHARE
+from tensorcontrast.recordings.checks import as_sampling_rate, as_text
+from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
+from tensorcontrast.utils.names import from_csv_text, listed
 
 __all__ = ["CSV_SUFFIXES", "PARQUET_SUFFIXES", "long_form_file", "read_csv", "read_parquet"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError, TruncatedFileError
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import existing, file_errors
+from tensorcontrast.readers.files import existing, file_errors
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils.names import listed
 
 #: How the archives call the file of the training windows; that of the tests ends likewise.
 TRAIN_SUFFIX, TEST_SUFFIX = "_TRAIN.ts", "_TEST.ts"

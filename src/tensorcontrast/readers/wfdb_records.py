@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast._recording_checks import as_sampling_rate, repeated
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -25,8 +24,9 @@ from tensorcontrast.errors import (
     TensorContrastError,
     TruncatedFileError,
 )
-from tensorcontrast.names import listed
-from tensorcontrast.readers._files import (
+from tensorcontrast.readers.annotations import Labels, segments_of, tell_unlabelled
+from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
+from tensorcontrast.readers.files import (
     MOST_CHANNELS,
     check_expansion,
     check_inside,
@@ -36,10 +36,10 @@ from tensorcontrast.readers._files import (
     matching_files,
     optional,
 )
-from tensorcontrast.readers.annotations import Labels, segments_of, tell_unlabelled
-from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.recordings.checks import as_sampling_rate, repeated
+from tensorcontrast.recordings.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.utils.names import listed
 
 # Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
 _BYTES = {"8": Fraction(1), "16": Fraction(2), "24": Fraction(3), "32": Fraction(4)}

@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.names import listed
 from tensorcontrast.report import style
 from tensorcontrast.report.panels import adjacency, legend, scatter
 from tensorcontrast.report.scores import budget_name
 from tensorcontrast.report.tables import ScoreTable
 from tensorcontrast.report.text import figure_text
+from tensorcontrast.utils.names import listed
 
 __all__ = [
     "plot_ablation",

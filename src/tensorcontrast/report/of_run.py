@@ -270,7 +270,7 @@ def _windows(kept: dict[str, Array], features: Array, model: Any, total: int) ->
 
 def _nearest_cluster(model: Any, features: Array) -> Array | None:
     """Cluster of each window by the nearest of the centres that the fit ended with."""
-    from tensorcontrast.decompose.graph import cluster_space
+    from tensorcontrast.cp.graph import cluster_space
 
     centers = getattr(getattr(model, "decompose_", None), "centers_", None)
     if centers is None or np.ndim(centers) != 2 or centers.shape[1] != features.shape[1]:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tensorcontrast import threads
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import style
 from tensorcontrast.report.text import figure_text
+from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from cycler import cycler
 from matplotlib.figure import Figure
 
 from tensorcontrast.errors import FileError, InvalidInputError
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.report.text import html_text
 
 __all__ = ["PALETTE", "InlineSvg", "inline_svg", "new_figure", "save_figure", "styled"]

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from tensorcontrast.names import visible
+from tensorcontrast.utils.names import visible
 
 __all__ = [
     "figure_text",

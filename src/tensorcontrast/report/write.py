@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.files import atomic_write
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.data import ReportData
 from tensorcontrast.report.html import render_html

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorcontrast import checks
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils import checks
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned, checks, threads
-from tensorcontrast._component_names import ComponentNamesMixin
-from tensorcontrast._signals import (
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings.signals import (
     as_signals,
     check_finite,
     float32_unit,
@@ -31,7 +30,8 @@ from tensorcontrast._signals import (
     warn_if_transposed,
     without_level,
 )
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils import checks, learned, threads
+from tensorcontrast.utils.component_names import ComponentNamesMixin
 
 MAX_LEARNING_WINDOWS = 2048
 """Windows from which the principal components are learned, at most."""
@@ -197,7 +197,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_finite(signals)
         unit = float32_unit(typical_spread(some_windows(signals)))
         _check_range(signals, unit)
-        with _learned.learning(self) as model:
+        with learned.learning(self) as model:
             model._learn(signals, unit)
         return self
 

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.fft
 import scipy.signal
 
-from tensorcontrast._arrays import as_array
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.tensorize.stft import Frames
+from tensorcontrast.utils.arrays import as_array
 
 
 def make_window(given: str | tuple[Any, ...] | list[Any], n_fft: int) -> np.ndarray:

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast._arrays import as_float
-from tensorcontrast._signals import without_gaps
-from tensorcontrast.decompose.source import (
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings.signals import without_gaps
+from tensorcontrast.sources.source import (
     checked_block,
     forget_pages,
     samples_a_block,
     working_dtype,
 )
-from tensorcontrast.decompose.views import by_strips
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.sources.tensor_noise import by_strips
+from tensorcontrast.utils.arrays import as_float
 
 Array = NDArray[Any]
 

@@ -12,16 +12,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast import _learned
-from tensorcontrast._arrays import float_type
-from tensorcontrast._signals import (
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings.signals import (
     as_signals,
     check_finite,
     float32_unit,
     some_windows,
     typical_spread,
 )
-from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.tensorize.overlap_add import (
     check_tensors,
     make_window,
@@ -38,6 +36,8 @@ from tensorcontrast.tensorize.stft import (
     frame_sizes,
     n_frames,
 )
+from tensorcontrast.utils import learned
+from tensorcontrast.utils.arrays import float_type
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
@@ -223,7 +223,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         """
         self._check_params()
         self._check_rate(X)
-        with _learned.learning(self) as model:
+        with learned.learning(self) as model:
             model._learn(X)
         return self
 

@@ -10,8 +10,8 @@ import joblib
 import numpy as np
 import scipy.fft
 
-from tensorcontrast._signals import check_finite, without_level
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.recordings.signals import check_finite, without_level
 from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
 
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")

@@ -1,0 +1,147 @@
+"""``tensorcontrast components``: what each learned feature is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared import model as models
+from tensorcontrast.cli.shared import stored
+from tensorcontrast.cli.shared.cluster import Cluster
+from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.options import Force, complete_data
+from tensorcontrast.cli.shared.session import Session, listing, safe
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.io.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.report.components import Component
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def components(
+    session: Session,
+    model: models.Model,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Draw them: .png, .svg or .pdf."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DATA",
+            help="Recordings with labels: which class does each speak for?",
+            autocompletion=complete_data,
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("--count", "-n", metavar="N", min=1, help="How many to show.")
+    ] = 6,
+    reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    cluster: Cluster = Cluster(),  # noqa: B008
+    force: Force = False,
+) -> None:
+    """Show what each feature is: its channels, its frequencies, its course in time.
+
+    The heaviest come first; with --data those with the largest share of variance between classes
+    (η²). Table and picture show the same components.
+    """
+    from tensorcontrast.report.components import describe_components
+
+    if data is None and cluster.wanted:
+        raise UsageFailure("--scheduler, --workers and --memory-limit are for --data DATA.zarr")
+    target = None
+    if output is not None:
+        if output.suffix.lower() not in PICTURES:
+            raise UsageFailure(f"-o {output.name}: pictures are {', '.join(PICTURES)}")
+        target = session.target(output, force=force)
+    fitted = models.load(model)
+    rec = features = None
+    if data is not None:
+        rec = stored.opened(session, data, reading, cluster, model=fitted)
+        if rec.y is None or not (rec.y >= 0).any():
+            raise InvalidInputError(f"{data} has no labels; name their column with --labels")
+        with cluster.running(session):
+            features = stored.features_of(session, fitted, rec, cluster=cluster)
+    about: dict[str, Any] = {"n_components": None}
+    if rec is not None:
+        about |= {"features": features, "y": rec.y, "classes": rec.classes}
+    found = describe_components(fitted, **about)
+    if target is not None:
+        _draw(session, target, fitted, about | {"n_components": count})
+    _tell(session, fitted, found, target, count)
+
+
+def _draw(
+    session: Session, target: Path, model: ContrastiveFeatures, about: dict[str, Any]
+) -> None:
+    with session.progress(f"drawing {target.name}"):
+        from tensorcontrast.report.figures import plot_components
+
+        figure = plot_components(model, **about)
+        kind = target.suffix.lower().removeprefix(".")
+        with atomic_write(target) as stream:
+            figure.savefig(stream, format=kind, dpi=150)
+
+
+def _tell(
+    session: Session,
+    model: ContrastiveFeatures,
+    found: list[Component],
+    target: Path | None,
+    count: int,
+) -> None:
+    from tensorcontrast.report.components import order_label
+
+    core = model.decompose_
+    rated = ["η²"] if found[0].separation is not None else []
+    table = listing("", "weight", *rated, "what it is", numbers=("", "weight", *rated))
+    for c in found[:count]:
+        eta = [] if c.separation is None else [f"{c.separation:.2f}"]
+        table.add_row(str(c.index), f"{core.weights_[c.index]:.3g}", *eta, safe(c.sentence))
+    session.result(
+        {
+            "method": type(core).__name__,
+            "rank": core.rank_,
+            "order": order_label(found),
+            "components": [_data(c, float(core.weights_[c.index])) for c in found],
+            "picture": None if target is None else str(target),
+        },
+        f"{core.rank_} components of {type(core).__name__}; the first {min(count, len(found))} "
+        f"{order_label(found)}:",
+        table,
+        *([safe(f"drawn in {target}")] if target is not None else []),
+    )
+
+
+def _data(c: Component, weight: float) -> dict[str, Any]:
+    """All that is known of a component, as plain data."""
+    from tensorcontrast.report.components import time_axis_label
+
+    data: dict[str, Any] = {
+        "component": c.index,
+        "weight": weight,
+        "what": c.sentence,
+        "channels": dict(zip(c.channels, c.channel_weights.tolist(), strict=True)),
+        "frequencies": c.frequencies,
+        "frequency_profile": c.frequency_profile,
+        "frequency_unit": c.frequency_unit,
+        "times": c.times,
+        "time_profile": c.time_profile,
+        "time_unit": c.time_unit,
+        "time_axis": time_axis_label(c.by_strength, c.time_unit),
+    }
+    if c.mean_weight is not None:
+        data["mean_weight"] = c.mean_weight
+    if c.class_means is not None and c.speaks_for is not None:
+        data["class"] = c.classes[c.speaks_for]
+        data["class_means"] = dict(zip(c.classes, c.class_means.tolist(), strict=True))
+        data["separation"] = c.separation
+    return data

@@ -1,0 +1,189 @@
+"""``tensorcontrast predict``: what happens when in recordings, as a file and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.many import ManyData, load_classifier, read_all
+from tensorcontrast.cli.shared.options import Force, complete_files
+from tensorcontrast.cli.shared.session import Session, facts, listing, safe
+from tensorcontrast.errors import FileError
+from tensorcontrast.io.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from tensorcontrast.classify import ContrastiveClassifier, Timeline
+    from tensorcontrast.recordings import Recordings
+
+__all__ = ["predict"]
+
+ANSWERS = "Answers"
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def _option(*names: str, help: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=ANSWERS, show_default=False, **more)
+
+
+def predict(
+    session: Session,
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="Model file written by train.",
+            autocompletion=complete_files,
+            show_default=False,
+        ),
+    ],
+    data: ManyData,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="What to write: .csv, .tsv, .json, .parquet, or .edf (EDF+ annotations).",
+            show_default=False,
+        ),
+    ],
+    merge: Annotated[
+        bool, _option("--merge", help="One row per segment: neighbours with the same answer.")
+    ] = False,
+    probabilities: Annotated[
+        bool, _option("--probabilities", help="Also write the probability of each class.")
+    ] = False,
+    abstain: Annotated[
+        float | None,
+        _option("--abstain", metavar="P", help="No answer below this probability.", min=0, max=1),
+    ] = None,
+    smooth: Annotated[
+        bool | None,
+        _option(
+            "--smooth/--no-smooth",
+            help="Take neighbouring windows into account, or not; default: as trained.",
+        ),
+    ] = None,
+    dwell: Annotated[
+        float | None,
+        _option("--dwell", metavar="N", help="Windows that a class lasts, for --smooth."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        _option("--plot", metavar="FILE", help="Draw the timeline: .png, .svg or .pdf."),
+    ] = None,
+    reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    force: Force = False,
+) -> None:
+    """Say what happens when: one row per window or merged segment, with its probability.
+
+    Rows have recording, start_s, end_s, label and probability. Channels are picked by name and
+    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers.
+    """
+    from tensorcontrast.classify.timeline import check_format
+
+    try:
+        check_format(output)
+    except FileError as error:
+        raise UsageFailure(f"-o {error}") from error
+    if plot is not None and plot.suffix.lower() not in PICTURES:
+        raise UsageFailure(f"--plot {plot.name}: pictures are {', '.join(PICTURES)}")
+    if dwell is not None and not dwell > 1:
+        raise UsageFailure(f"--dwell {dwell:g} is not above 1")
+    target = session.target(output, force=force)
+    picture = None if plot is None else session.target(plot, force=force)
+    fitted = load_classifier(model)
+    if abstain is not None:
+        fitted.set_params(abstain=abstain)
+    if smooth is not None:
+        fitted.set_params(smooth="viterbi" if smooth else None)
+    if dwell is not None:
+        fitted.set_params(dwell=dwell)
+    rec = read_all(session, data, reading, model=fitted.extractor_)
+    with session.progress("answers"):
+        timeline = fitted.timeline(rec)
+        if picture is not None:
+            timeline.check_times("--plot")
+        edf = target.suffix.lower() == ".edf"  # which has segments
+        shown = timeline.merged() if merge or edf else timeline
+    image = None if picture is None else _drawn(session, fitted, timeline, rec, picture)
+    shown.write(target, probabilities=probabilities)
+    if picture is not None and image is not None:
+        with atomic_write(picture) as stream:
+            stream.write(image)
+    _tell(session, target, picture, model, timeline, len(shown), rec)
+
+
+def _drawn(
+    session: Session,
+    model: ContrastiveClassifier,
+    timeline: Timeline,
+    rec: Recordings,
+    picture: Path,
+) -> bytes:
+    """Picture of the timeline, with the labels of DATA where it has any."""
+    import io
+
+    from tensorcontrast.classify import Timeline
+    from tensorcontrast.report.timeline_figure import MAX_PANELS, plot_timeline
+
+    with session.progress(f"drawing {picture.name}"):
+        truth = None
+        if rec.y is not None and (rec.y >= 0).any():
+            names = np.array([*(rec.classes or map(str, range(rec.n_classes))), ""])
+            sure = np.ones((len(rec), 1))
+            truth = Timeline.from_answers(rec, names[rec.y], sure, ("",))
+        n_recordings = len(np.unique(timeline.recording))
+        if n_recordings > MAX_PANELS:
+            session.note(
+                f"{picture.name} shows the first {MAX_PANELS} of {n_recordings} recordings"
+            )
+        buffer = io.BytesIO()
+        kind = picture.suffix.lower().removeprefix(".")
+        plot_timeline(timeline, truth).savefig(buffer, format=kind, dpi=150)
+        return buffer.getvalue()
+
+
+def _tell(
+    session: Session,
+    target: Path,
+    picture: Path | None,
+    model: Path,
+    timeline: Timeline,
+    n_rows: int,
+    rec: Recordings,
+) -> None:
+    counts = {name: int((timeline.label == name).sum()) for name in timeline.classes}
+    unknown = int((timeline.label == "").sum())
+    table = listing("answer", "windows", "share", numbers=("windows", "share"))
+    for name, count in [*counts.items(), *([("unknown", unknown)] if unknown else [])]:
+        table.add_row(safe(name, 40), f"{count:,}", f"{count / len(timeline):.1%}")
+    shown: dict[str, object] = {
+        "answers": safe(target),
+        "size": f"{n_rows:,} rows for {len(timeline):,} windows",
+    }
+    if picture is not None:
+        shown["timeline"] = safe(picture)
+    shown["time"] = f"{session.seconds:.1f} s"
+    session.result(
+        {
+            "answers": str(target),
+            "model": str(model),
+            "data": rec.name,
+            "windows": len(timeline),
+            "rows": n_rows,
+            "recordings": len(np.unique(timeline.recording)),
+            "counts": counts,
+            "unknown": unknown,
+            "plot": None if picture is None else str(picture),
+            "seconds": round(session.seconds, 3),
+        },
+        facts(shown),
+        table,
+        summary=True,
+    )

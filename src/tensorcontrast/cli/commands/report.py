@@ -1,0 +1,130 @@
+"""``tensorcontrast report``: what a run found, or what a model learned, as a page to look at."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared import model as models
+from tensorcontrast.cli.shared import stored
+from tensorcontrast.cli.shared.cluster import Cluster
+from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.options import Force, complete_data, complete_files
+from tensorcontrast.cli.shared.session import Session, facts, safe
+from tensorcontrast.errors import DataNotFoundError, FileError
+
+__all__ = ["report", "report_place"]
+
+FORMATS = ("html", "md")
+
+
+def report(
+    session: Session,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of a run (bench), or a model file with --data.",
+            autocompletion=complete_files,
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="PLACE", help="Folder, or name of a .html or .md file."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="KIND", help="html (default) or md."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DATA",
+            help="Recordings that a model is shown on.",
+            autocompletion=complete_data,
+        ),
+    ] = None,
+    reading: recordings.Reading = recordings.Reading(),  # noqa: B008
+    force: Force = False,
+) -> None:
+    """Write a report: table, figures, what each component is, windows to hover over.
+
+    One HTML file that needs no network. Of a run it goes to RUN/report; of a model beside it.
+    """
+    from tensorcontrast import report as reports
+
+    place, kind = report_place(source, output, format, force=force)
+    if source.is_dir():
+        if data is not None:
+            raise UsageFailure(f"--data is for model files; {source} is the folder of a run")
+        from tensorcontrast.evaluate.run import Run
+
+        run = Run.load(source)
+        with session.progress(f"report of {source}"):
+            path = reports.write_report(run, place, format=kind)
+        if run.missing or run.failed:
+            session.warn(
+                f"the run is not whole: {len(run.missing)} cells are missing, {len(run.failed)} "
+                "failed; tensorcontrast bench goes on with it"
+            )
+        found: dict[str, Any] = {"run": str(source), "cells": len(run.ok)}
+    else:
+        if not source.exists():
+            raise DataNotFoundError(f"{source}: no such run or model")
+        if data is None:
+            raise UsageFailure(f"{source} is a file: to show a model name recordings by --data")
+        model = models.load(source)
+        rec = stored.opened(session, data, reading, Cluster(), model=model)
+        rec = stored.sampled(session, rec, model)
+        with session.progress(f"report of {source}"):
+            command = _again(source, data, reading, place, kind)
+            path = reports.model_report(model, rec, place, format=kind, command=command)
+        found = {"model": str(source), "data": rec.name, "samples": len(rec)}
+    session.result(
+        {**found, "report": str(path), "format": kind, "seconds": round(session.seconds, 3)},
+        facts({"report": safe(path), "time": f"{session.seconds:.1f} s"}),
+        summary=True,
+    )
+
+
+def _again(source: Path, data: str, reading: recordings.Reading, place: Path, kind: str) -> str:
+    """Return the whole command that writes the same report again, quoted for a shell."""
+    words = ["tensorcontrast", "report", str(source), "--data", data, *reading.arguments()]
+    if place.suffix.lower() not in (".html", ".md"):
+        words += ["--format", kind]
+    return shlex.join([*words, "-o", str(place), "--force"])
+
+
+def report_place(
+    source: Path, output: Path | None, format: str | None, *, force: bool
+) -> tuple[Path, str]:
+    """Where a report goes and of which kind it is; an older one named by ``-o`` is kept."""
+    if format is not None and format not in FORMATS:
+        raise UsageFailure(f"--format {format!r}: reports are {' or '.join(FORMATS)}")
+    suffix = "" if output is None else output.suffix.lower()
+    if suffix in (".html", ".md"):
+        if format is not None and suffix != f".{format}":
+            raise UsageFailure(f"-o {output} and --format {format} do not fit; name one of them")
+        kind = suffix.removeprefix(".")
+    else:
+        kind = format or "html"
+    if output is None:
+        if source.is_dir():
+            return source / "report", kind
+        output = source.with_name(f"{source.stem}-report")
+    place = output.expanduser()
+    there = place if suffix in (".html", ".md") else place / f"report.{kind}"
+    if there.exists() and not force:
+        raise FileError(f"{there} exists and is not overwritten; pass --force or another place")
+    if place.is_file() and there != place:
+        raise FileError(f"{place} is a file; name a folder, or a file ending in .html or .md")
+    return place, kind

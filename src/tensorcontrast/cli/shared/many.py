@@ -1,0 +1,132 @@
+"""Commands that learn and give answers: several DATA as one, tables of labels, trained models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.options import DATASETS, complete_data
+from tensorcontrast.cli.shared.session import Session
+from tensorcontrast.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.recordings import Recordings
+
+__all__ = ["ManyData", "load_classifier", "read_all", "remember"]
+
+ManyData = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="One or more of: npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder, a pattern such as "
+        f"'data/*.csv', or a built-in dataset: {', '.join(DATASETS)}.",
+        autocompletion=complete_data,
+        show_default=False,
+    ),
+]
+
+#: Groups that a model file remembers, at most.
+MAX_GROUPS = 10_000
+
+
+def read_all(
+    session: Session,
+    data: list[str],
+    options: recordings.Reading,
+    *,
+    model: ContrastiveFeatures | None = None,
+    gaps: bool = False,
+) -> Recordings:
+    """Read every DATA as one data set, with the labels of ``--labels FILE`` where that is given."""
+    from tensorcontrast.distributed.store import is_store
+    from tensorcontrast.readers.label_table import (
+        is_label_table,
+        label_recordings,
+        read_label_table,
+    )
+    from tensorcontrast.recordings import Recordings
+
+    table = options.labels if is_label_table(options.labels) else None
+    rows = None
+    if table is not None:
+        rows = read_label_table(table)
+        options = replace(options, labels=None)
+    if model is not None and model.fs_ is not None and options.step is not None:
+        options = replace(options, step=_step_in_samples(options.step, model.fs_))
+    for name in data:
+        if is_store(name):
+            raise UsageFailure(
+                f"{name} is a store, and this command needs all windows in memory; name the "
+                "recordings that the store was made of"
+            )
+    recs = [recordings.read(session, name, options, model=model, gaps=gaps) for name in data]
+    for name, rec in zip(data, recs, strict=True):
+        _check_alike(rec, recs[0], name, data[0])
+    rec = recs[0] if len(recs) == 1 else Recordings.concat(recs)
+    if rows is None:
+        return rec
+    share = {} if options.label_share is None else {"min_share": options.label_share}
+    return label_recordings(rec, rows, where=str(table), **share)
+
+
+def _step_in_samples(step: str, fs: float) -> str:
+    """Step in samples, as the windows of a model are; what is no number is told later."""
+    try:
+        seconds = float(step.removesuffix("s"))
+    except ValueError:
+        return step
+    return f"{max(1, round(seconds * fs))}pt" if 0 < seconds < 1e9 else step
+
+
+def _check_alike(rec: Recordings, first: Recordings, name: str, first_name: str) -> None:
+    if rec.fs != first.fs:
+        rates = ["an unknown rate" if r.fs is None else f"{r.fs:g} Hz" for r in (rec, first)]
+        raise InvalidInputError(
+            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; resample one of them "
+            "(Recordings.resample), pass --fs where the rate is unknown, or leave one out"
+        )
+    if rec.n_times != first.n_times:
+        raise InvalidInputError(
+            f"{name} has windows of {rec.n_times} samples, but {first_name} of {first.n_times}; "
+            "cut both with --window"
+        )
+
+
+def load_classifier(path: Path) -> ContrastiveClassifier:
+    """Read a model that gives answers."""
+    from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.io.model_files import load_model
+
+    model = load_model(path.expanduser())
+    if not isinstance(model, ContrastiveClassifier):
+        raise InvalidInputError(
+            f"{path} holds a {type(model).__name__}, which knows no classes; write a model that "
+            "does with: tensorcontrast train DATA --labels LABELS -o model.tcm"
+        )
+    return model
+
+
+def remember(model: Any, rec: Recordings) -> None:
+    """Keep with features what they were fitted on: windows, their step, and whose they were."""
+    from tensorcontrast.cli.shared.fingerprint import sketch
+
+    step = None
+    start, source = rec.columns.get("start"), rec.columns.get("recording")
+    if start is not None and source is not None and len(rec) > 1 and source[0] == source[1]:
+        step = int(start[1] - start[0])
+    groups = [] if rec.groups is None else np.unique(rec.groups.astype(np.str_)).tolist()
+    model.fitted_on_ = {
+        "name": rec.name,
+        "samples": len(rec),
+        "step": step if step is not None and 0 < step <= rec.n_times else None,
+        "sketch": sketch(rec.X),
+        "groups": groups[:MAX_GROUPS],
+    }

@@ -1,0 +1,1 @@
+"""The algebra of the CP model: arrays in, arrays out; no estimator, no files."""

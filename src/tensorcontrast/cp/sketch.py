@@ -1,0 +1,113 @@
+"""The samples in brief: a few combinations of them that give almost the same factors.
+
+Without a contrast, factors see the data through XᵀX alone: a sweep (E10) over rows B = EᵀX, with E
+(n, k) orthonormal and X nearly in its span, is one over X. The span is that of Y = XΩ for random Ω
+(i, k), which holds the k directions in which samples differ most. One pass sums YᵀX and YᵀY over
+the samples; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
+Iterations on k rows cost little. They begin on cores of these rows (:mod:`.compress`), where they
+cost next to nothing, go on on the rows themselves, and a few sweeps over all samples end the fit.
+Cores that turn out to be too small are left: the iterations then begin anew, on the rows.
+
+Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.cp import compress
+from tensorcontrast.cp.encoder import rows_times
+from tensorcontrast.utils import threads
+
+if TYPE_CHECKING:
+    from tensorcontrast.solvers.als import Views
+
+Array = NDArray[Any]
+
+#: Combinations of samples for each component.
+ROWS_PER_RANK = 3
+#: Samples for each combination from which a sketch pays.
+LEAST_GAIN = 8
+#: Values from which a sketch pays: below, all iterations take a moment anyway.
+LEAST_VALUES = 2**22
+#: Sweeps over the rows of the sketch itself, after those over their cores.
+ROW_SWEEPS = 8
+#: Share of the objective that the first sweep over the rows may take off what their cores had come
+#: to. Where it takes more, the cores did not hold what the rows do.
+MISLED = 0.05
+#: Sweeps over all samples that end a fit on a sketch.
+FINISH = 2
+
+
+def pays(n_samples: int, size: int, rank: int) -> bool:
+    """Whether samples (n, i) are to be sketched for a fit of this rank."""
+    rows = ROWS_PER_RANK * rank
+    return n_samples >= LEAST_GAIN * rows and size > rows and n_samples * size >= LEAST_VALUES
+
+
+def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
+    """Ω (i, k): signs at random, in the memory order in which X @ Ω is fastest."""
+    count = ROWS_PER_RANK * rank
+    bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-count * size // 8)), np.uint8)
+    ones = np.unpackbits(bits, count=count * size).astype(dtype)
+    ones *= 2
+    ones -= 1
+    return ones.reshape(count, size).T
+
+
+def sums_over(X: Array, omega: Array) -> tuple[Array, Array]:
+    """YᵀX (k, i) and YᵀY (k, k) with Y = XΩ, in float64: sums of what strips of samples give."""
+    size, k = omega.shape
+    YtX, YtY = np.zeros((k, size)), np.zeros((k, k))
+
+    def strip(at: slice) -> tuple[Array, Array]:
+        Y = X[at] @ omega
+        return Y.T @ X[at], Y.T @ Y
+
+    for part, gram in threads.over_strips(strip, len(X), size * k):
+        YtX += part
+        YtY += gram
+    return YtX, YtY
+
+
+def rows(YtX: Array, YtY: Array, dtype: np.dtype[Any]) -> Array:
+    """B (k', i), k' ≤ k: directions that hold rounding alone are left out."""
+    # Rounded first: sums in another order then give the same rows.
+    values, vectors = np.linalg.eigh(YtY.astype(dtype).astype(np.float64))
+    kept = values > len(values) * np.finfo(dtype).eps * values[-1]
+    back = vectors[:, kept] / np.sqrt(values[kept])
+    return np.asarray(rows_times(back.T.astype(dtype), YtX.astype(dtype)))
+
+
+def sketched(views: Views, rank: int, size: int, seed: int) -> Views | None:
+    """Rows that stand for the samples of views without a second one; None where there are none."""
+    from tensorcontrast.solvers.als import Views as Rows
+
+    sums = views.sketch_sums(directions(size, rank, views.dtype, seed))
+    if sums is None or not all(np.isfinite(part).all() for part in sums):
+        return None
+    return Rows(rows(*sums, views.dtype), None, views.norm_x, 0.0)
+
+
+def cores(brief: Views, dims: tuple[int, ...], rank: int) -> tuple[Views, list[Array]] | None:
+    """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
+    from tensorcontrast.solvers.als import Views as Rows
+
+    size = int(np.prod(dims))
+    if size < compress.LEAST_GAIN * compress.CORE_PER_RANK * rank:
+        return None
+    tensors = brief.X.reshape(len(brief.X), *dims)
+    found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
+    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
+    if ranks is None:
+        return None
+    bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
+    return Rows(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases
+
+
+def misled(objective: list[float], n_cores: int) -> bool:
+    """Whether the cores of the first ``n_cores`` iterations have led astray, by what came next."""
+    return objective[n_cores] < (1 - MISLED) * objective[n_cores - 1]

@@ -1,0 +1,315 @@
+"""Model files: parameters and learned attributes in the project's container.
+
+Loading executes no code from the file: classes are looked up in a fixed table; the rest is
+:mod:`tensorcontrast.io.container`.
+
+Which parameters a file may set:
+
+- Numbers, truth values, arrays, options and texts that describe the model: all, checked as ``fit``
+  checks them.
+- Augmentations and estimators of the library: all, from a fixed table, with the same rule inside.
+- Code (``callback``, a foreign ``clusterer`` or ``augment``): none. It is not written, and a
+  warning names it.
+- What acts on the machine, :data:`MACHINE_PARAMETERS`: none. It is neither written nor read. A
+  file cannot choose where the next ``fit`` writes, how many threads it starts or what it prints.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+
+from tensorcontrast.augment import Augmentation
+from tensorcontrast.decompose import ATD, CPD, PLC
+from tensorcontrast.errors import (
+    DamagedFileError,
+    FileError,
+    InvalidInputError,
+    MissingDependencyError,
+    NewerFileError,
+    TensorContrastError,
+    TensorContrastWarning,
+)
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.io import container
+from tensorcontrast.sources.tensor_noise import TensorNoise
+from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
+from tensorcontrast.utils.names import listed
+
+Array = NDArray[Any]
+
+KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
+#: Parameters that act on the machine, not on the model; a loaded model has their defaults.
+MACHINE_PARAMETERS = frozenset({"callback", "checkpoint", "n_jobs", "verbose"})
+#: Most parameters, and most learned attributes, of one estimator in a file.
+MAX_ATTRIBUTES = 1_000
+#: Parameters of older versions, which are gone, and the value with which they do nothing.
+_REMOVED = {"beside": 0}
+#: Learned attributes in which NaN says that a sweep had no such term.
+_MAY_BE_NAN = {"history_"}
+#: Learned attributes that are as long as the training data and follow from it by ``transform``.
+_LEFT_OUT = {"features_", "view_features_"}
+#: Learned attributes that do not end in an underscore.
+_PRIVATE = {"_labels"}
+
+
+_TRANSFORMERS = (ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor)
+
+
+def _classes() -> dict[str, type]:
+    from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
+
+    ours: tuple[type, ...] = (ATD, CPD, PLC, *_TRANSFORMERS, ContrastiveClassifier)
+    return {c.__name__: c for c in (*ours, BYOL, DeepTensor, SimCLR)}
+
+
+# -------------------------------------------------------------------- objects to plain data
+
+
+class _Packer:
+    """Turns parameters and learned attributes into JSON data and a table of arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.dropped: list[str] = []
+
+    def pack(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int | np.integer):
+            return int(value)
+        if isinstance(value, float | np.floating):
+            return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+            return {"strings": [str(item) for item in value.tolist()]}
+        if isinstance(value, np.ndarray):
+            return {"array": self._store(value, where)}
+        if isinstance(value, list | tuple):
+            if len(value) > 8 and all(isinstance(item, float) for item in value):
+                return {"floats": self._store(np.array(value), where)}
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {kind: [self.pack(item, f"{where}.{i}") for i, item in enumerate(value)]}
+        if isinstance(value, dict):
+            return {"dict": {str(k): self.pack(v, f"{where}.{k}") for k, v in value.items()}}
+        if isinstance(value, Augmentation):
+            return {"augment": value.to_config()}
+        if isinstance(value, TensorNoise):
+            return {"tensor_noise": vars(value)}
+        if type(value).__name__ in _classes():
+            return {"estimator": self.estimator(value, where)}
+        self.dropped.append(where)
+        return None
+
+    def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
+        prefix = f"{where}." if where else ""
+        if hasattr(model, "features_") and hasattr(type(model), "labels_"):
+            _ = model.labels_  # made on first use, from features that the file does not keep
+        learned = {
+            name: value
+            for name, value in vars(model).items()
+            if (name in _PRIVATE or (name.endswith("_") and not name.startswith("_")))
+            and name not in _LEFT_OUT
+        }
+        for name, value in learned.items():
+            _check_finite(name, value)
+        params = model.get_params(deep=False)
+        if params.get("callback") is not None:
+            self.dropped.append(f"{prefix}callback")
+        return {
+            "class": type(model).__name__,
+            "params": {
+                k: self.pack(v, prefix + k)
+                for k, v in params.items()
+                if k not in MACHINE_PARAMETERS
+            },
+            "learned": {k: self.pack(v, prefix + k) for k, v in learned.items()},
+        }
+
+    def _store(self, array: Array, where: str) -> str:
+        self.arrays[where] = container.plain_array(array, where)
+        return where
+
+
+def pack(value: Any) -> tuple[Any, dict[str, Array]]:
+    """Plain data and arrays of numbers, texts, arrays and lists, tuples and dicts of them."""
+    packer = _Packer()
+    return packer.pack(value, ""), packer.arrays
+
+
+def unpack(data: Any, arrays: dict[str, Array]) -> Any:
+    """Return what :func:`pack` made ``data`` of."""
+    return _unpack(data, arrays)
+
+
+def _unpack(data: Any, arrays: dict[str, Array]) -> Any:
+    """Return the object that :meth:`_Packer.pack` made ``data`` of."""
+    if not isinstance(data, dict):
+        return data
+    ((kind, value),) = data.items()
+    simple: dict[str, Callable[[Any], Any]] = {
+        "float": float,
+        "strings": lambda v: np.array(v, dtype=object),
+        "array": lambda v: arrays[v],
+        "floats": lambda v: arrays[v].tolist(),
+        "list": lambda v: [_unpack(item, arrays) for item in v],
+        "tuple": lambda v: tuple(_unpack(item, arrays) for item in v),
+        "dict": lambda v: {k: _unpack(item, arrays) for k, item in v.items()},
+        "augment": Augmentation.from_config,
+        "tensor_noise": lambda v: TensorNoise(**v),
+        "estimator": lambda v: _unpack_estimator(v, arrays),
+    }
+    return simple[kind](value)
+
+
+def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
+    cls = _classes().get(state["class"])
+    if cls is None:
+        raise NewerFileError(
+            f"the file holds a {listed([state['class']])}, which this version does not know; "
+            "update tensorcontrast"
+        )
+    for part in ("params", "learned"):
+        if len(state[part]) > MAX_ATTRIBUTES:
+            raise DamagedFileError(
+                f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
+                f"{MAX_ATTRIBUTES} are read"
+            )
+    for name, default in _REMOVED.items():
+        value = state["params"].pop(name, default)
+        if value != default:
+            raise FileError(
+                f"the file's {state['class']} has {name}={listed([value])} of an older version, "
+                "which this one does not know; fit again"
+            )
+    unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
+    if unknown:
+        raise NewerFileError(
+            f"the file's {state['class']} has parameters {listed(sorted(unknown))}, which this "
+            "version does not know; update tensorcontrast"
+        )
+    params = {
+        k: _unpack(v, arrays) for k, v in state["params"].items() if k not in MACHINE_PARAMETERS
+    }
+    model = cls(**params)
+    _check_params(model, params)
+    for name, value in state["learned"].items():
+        if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
+            raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
+        learned = _unpack(value, arrays)
+        _check_finite(name, learned)
+        setattr(model, name, learned)
+    center = getattr(model, "center_", None)
+    if center is not None and np.asarray(center).dtype.kind != "f":
+        raise DamagedFileError("the mean is not of floating-point numbers")
+    if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
+        model._check_learned()
+    return model
+
+
+def _check_finite(name: str, value: Any) -> None:
+    """Raise where a learned array, on its own or in a list, tuple or dict, is not finite."""
+    if name in _MAY_BE_NAN:
+        return
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        bad = int(value.size - np.isfinite(value).sum())
+        if bad:
+            raise InvalidInputError(
+                f"the learned {name} holds NaN or infinity in {bad} of {value.size} places, so "
+                "that features would be NaN; fit again"
+            )
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_finite(name, item)
+
+
+def _check_params(model: Any, params: dict[str, Any]) -> None:
+    """Check parameters as ``fit`` does; those that a file cannot hold are None and go unchecked."""
+    constraints = getattr(model, "_parameter_constraints", {})
+    given = {k: v for k, v in params.items() if v is not None and k in constraints}
+    try:
+        validate_parameter_constraints(constraints, given, type(model).__name__)
+    except InvalidParameterError as error:
+        raise DamagedFileError(str(error)) from None
+
+
+# -------------------------------------------------------------------- files
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to ``path``, in one piece or not at all.
+
+    Parameters that are code (``callback``, a clusterer, a function that augments) cannot be
+    written; a warning names them, and the loaded model has None in their place. ``checkpoint``,
+    ``n_jobs`` and ``verbose`` concern this machine and are left out; the loaded model has their
+    defaults. ``features_`` and ``view_features_`` are left out: ``transform`` gives them back.
+    """
+    packer = _Packer()
+    state = packer.estimator(model)
+    if packer.dropped:
+        warnings.warn(
+            f"{Path(path).name}: {listed(packer.dropped)} cannot be written to a model file "
+            "and will be None in the loaded model; transform does not need them",
+            TensorContrastWarning,
+            stacklevel=3,
+        )
+    from tensorcontrast import __version__
+
+    header = {
+        "written_by": f"tensorcontrast {__version__}",
+        "model": state,
+        "channels": _names(model),
+    }
+    container.write(Path(path), KIND, header, packer.arrays)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by ``save``.
+
+    Raises
+    ------
+    DataNotFoundError
+        No such file.
+    ForeignFileError, TruncatedFileError, DamagedFileError, NewerFileError
+        The file is something else, ends too early, has other contents than were written, or
+        comes from a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from tensorcontrast import CPD, load_model
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> X, *_ = make_cp_tensor(n_samples=30, dims=(4, 5), rank=2, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.tcm")
+    ...     CPD(rank=2, random_state=0).fit(X).save(path)
+    ...     load_model(path)
+    CPD(random_state=0, rank=2)
+    """
+    path = Path(path)
+    header, arrays = container.read(path, KIND)
+    try:
+        if not header["model"]["learned"]:
+            raise DamagedFileError("the model was never fitted")
+        return _unpack_estimator(header["model"], arrays)
+    except FileError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{path}: {error}") from error
+    except TensorContrastError as error:
+        raise DamagedFileError(f"{path}: {error}") from error
+    except Exception as error:  # whatever a forged description leads to
+        raise container.not_described(path, KIND, error) from error
+
+
+def _names(model: Any) -> list[str] | None:
+    channels = getattr(model, "channels_", None)
+    return None if channels is None else [str(name) for name in channels]

@@ -1,0 +1,329 @@
+"""What DeepTensor, SimCLR and BYOL share: parameters, checks, scaling, how a fit ends, files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.neural import scaling, torch_modules, training
+from tensorcontrast.solvers.convergence import History, Monitor
+from tensorcontrast.sources.tensor_noise import TensorNoise
+from tensorcontrast.utils import checks, labels, learned
+
+Array = NDArray[Any]
+ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
+Augment = Callable[[Array, np.random.Generator], Array]
+
+#: Samples that go through the network at a time in ``transform``.
+CHUNK_SAMPLES = 512
+
+
+@dataclass
+class Training:
+    """What a subclass trains: the module, one epoch of it, and how many numbers change."""
+
+    module: Any
+    epoch: Callable[[], float]
+    n_parameters: int
+    #: A loss above this is that of a training that has not yet begun to learn.
+    begun_below: float = float("inf")
+
+
+class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the neural estimators. Subclasses store parameters and say what is trained."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+        "callback": [callable, None],
+        "verbose": ["verbose"],
+    }
+    #: What ``fit`` and ``transform`` want.
+    takes: ClassVar[str] = "tensors"
+    #: The classifier that the features are judged by.
+    #: Networks compute in single precision.
+    dtype: ClassVar[str] = "float32"
+
+    center_: Array
+    scale_: float
+    dims_: tuple[int, ...]
+    rank_: int
+    history_: History
+    n_parameters_: int
+
+    # ---------------------------------------------------------------- what subclasses define
+
+    def _prepare(
+        self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
+    ) -> Training:
+        """Learn the scaling, make the networks and say what an epoch is."""
+        raise NotImplementedError
+
+    def _finish(self, torch: Any, module: Any) -> None:
+        """Set the learned attributes from the trained networks."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- fitting
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
+        """Train on X (n, I_1, …, I_K).
+
+        Parameters
+        ----------
+        X : array-like (n, I_1, …, I_K)
+            One tensor a sample.
+        y : not used; a warning says so, unless scikit-learn passes it on
+            Labels take no part; their number is checked.
+        view : array-like of the shape of X, or callable, optional
+            The augmented view. A callable is given a ``numpy.random.Generator`` and returns a
+            view, drawn anew each epoch. ``DeepTensor`` compares no views and does not use it.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Ctrl-C drops the running epoch: the estimator is usable, ``interrupted_`` is true, and the
+        KeyboardInterrupt goes on to the caller. In the first epoch nothing is learned: the
+        estimator stays as it was. A loss that is no longer a number ends the fit
+        with the weights of the epoch before and a warning.
+        """
+        checks.check_parameters(self)
+        name = type(self).__name__
+        torch = torch_modules.require_torch(name)
+        device = torch_modules.find_device(name, self.device)
+        try:
+            with learned.learning(self) as model:
+                outcome, count = model._learn(torch, device, X, y, view)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted before its first epoch was done; nothing was learned, "
+                "the estimator is as it was before fit"
+            ) from None
+        if count < self.batch_size:
+            warnings.warn(
+                f"{name}: batch_size={self.batch_size} but there are {count} samples; all of them "
+                f"are one batch (pass batch_size={count} or less to say so)",
+                TensorContrastWarning,
+                stacklevel=2,
+            )
+        if outcome.failed:
+            warnings.warn(
+                f"{name}: the loss became {outcome.failed} in epoch {self.n_iter_ + 1}; the fit "
+                f"stopped with the weights of epoch {self.n_iter_}, the last good ones; pass a "
+                "smaller learning_rate to train on",
+                TensorContrastWarning,
+                stacklevel=2,
+            )
+        if outcome.interrupted:
+            raise KeyboardInterrupt(
+                f"{name}.fit was interrupted after {self.n_iter_} epochs; the estimator has their "
+                "result and can be used"
+            )
+        return self
+
+    def _learn(
+        self, torch: Any, device: Any, X: ArrayLike, y: ArrayLike | None, view: ViewLike
+    ) -> tuple[training.Outcome, int]:
+        """Train this estimator, which has learned nothing yet; return the number of samples."""
+        X = checks.check_tensor(self, X, reset=True, min_samples=2)
+        labels.none_used(type(self).__name__, y, len(X))
+        rng = checks.generator(self.random_state)
+        self.dims_ = X.shape[1:]
+        with torch_modules.seeded(torch, int(rng.integers(2**62))):
+            work = self._prepare(torch, device, X, view, rng)
+            monitor = Monitor(
+                type(self).__name__,
+                max_iter=self.max_iter,
+                tol=0.0,
+                callback=self.callback,
+                verbose=bool(self.verbose),
+            )
+            with monitor:
+                outcome = training.train(
+                    work.epoch,
+                    work.module,
+                    monitor,
+                    tol=self.tol,
+                    patience=self.patience,
+                    terms={"n_parameters": float(work.n_parameters)},
+                    begun_below=work.begun_below,
+                )
+            self._finish(torch, work.module)
+        self.n_parameters_ = work.n_parameters
+        self.history_, self.n_iter_ = outcome.history, monitor.n_iter
+        self.converged_, self.interrupted_ = outcome.converged, outcome.interrupted
+        return outcome, len(X)
+
+    def fit_transform(
+        self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
+    ) -> Array:
+        """Fit, then :meth:`transform` the same X."""
+        return self.fit(X, y, view=view).transform(X)
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Features (n, rank_) of new samples."""
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------- files and scikit-learn
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
+        from tensorcontrast.io import model_files
+
+        check_is_fitted(self)
+        model_files.save_model(self, path)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.rank_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "history_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
+
+
+class ContrastiveEncoder(NeuralEstimator):
+    """Base of SimCLR and BYOL: an encoder trained on two views of each sample."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NeuralEstimator._parameter_constraints,
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "projection": [Interval(Integral, 1, None, closed="left")],
+        "augment": [callable, None],
+    }
+    weights_: dict[str, Array]
+
+    def _networks(self, encoder: Any) -> Any:
+        """Return a module with the encoder and all that is trained around it."""
+        raise NotImplementedError
+
+    def _trained_encoder(self, networks: Any) -> Any:
+        """Return the encoder in what ``_networks`` made."""
+        return networks["encoder"]
+
+    def _loss(self, networks: Any, a: Any, b: Any) -> Any:
+        """Loss of a batch of both views."""
+        raise NotImplementedError
+
+    def _after_step(self, networks: Any, progress: float) -> None:
+        """Do what follows a step of the optimiser; ``progress`` goes from 0 to 1."""
+
+    def _prepare(
+        self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
+    ) -> Training:
+        from tensorcontrast.neural.encoder import ResidualEncoder
+
+        self.center_, size = scaling.learn(X)
+        # Entries, not samples, get a mean square of 1: the range that networks are made for.
+        self.scale_ = size / float(np.sqrt(self.center_.size))
+        self.rank_ = int(self.n_features)
+        networks = self._networks(ResidualEncoder(self.dims_, self.rank_)).to(device).train()
+        trained = [p for p in networks.parameters() if p.requires_grad]
+        optimizer = torch.optim.Adam(trained, lr=self.learning_rate)
+        draw = self._pairs(torch, device, X, view, rng)
+        total = self.max_iter * sum(1 for _ in training.batches(len(X), self.batch_size, rng))
+        steps = iter(range(1, total + 1))
+
+        def epoch() -> float:
+            first, second = draw()
+            return training.run_epoch(
+                training.batches(len(X), self.batch_size, rng),
+                lambda rows: self._loss(networks, first[rows], second[rows]),
+                [optimizer],
+                lambda: self._after_step(networks, next(steps) / total),
+            )
+
+        return Training(networks, epoch, torch_modules.count_parameters(networks))
+
+    def _pairs(
+        self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
+    ) -> Callable[[], tuple[Any, Any]]:
+        """Return a function that gives both views, scaled and on the device, for an epoch.
+
+        The data and the caller's view where there is one; without, two views by ``augment``.
+        """
+
+        def ready(V: Array) -> Any:
+            flat = scaling.normalised(V, self.center_, self.scale_)
+            return torch.from_numpy(flat).to(device)
+
+        def checked(V: Any) -> Any:
+            return ready(checks.check_view(V, X.shape, self.center_.dtype))
+
+        if view is None:
+            augment = self.augment or TensorNoise()
+            given = checks.read_only(X)
+            return lambda: (checked(augment(given, rng)), checked(augment(given, rng)))
+        data = ready(X)
+        if callable(view):
+            return lambda: (data, checked(checks.drawn_view(view, rng)))
+        fixed = checked(view)
+        return lambda: (data, fixed)
+
+    def _finish(self, torch: Any, module: Any) -> None:
+        self.weights_ = torch_modules.to_arrays(self._trained_encoder(module))
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Features (n, n_features) of new samples: the output of the encoder.
+
+        Normalisations use what they learned, so that a sample's features do not depend on the
+        samples beside it.
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        X = checks.check_tensor(self, X, reset=False)
+        torch = torch_modules.require_torch(name)
+        device = torch_modules.find_device(name, self.device)
+        encoder = self._encoder(torch).to(device)
+        out = np.empty((len(X), self.rank_), dtype=np.float32)
+        with torch.inference_mode():
+            for start in range(0, len(X), CHUNK_SAMPLES):
+                part = slice(start, start + CHUNK_SAMPLES)
+                flat = scaling.normalised(X[part], self.center_, self.scale_)
+                out[part] = encoder(torch.from_numpy(flat).to(device)).cpu().numpy()
+        return out
+
+    def _encoder(self, torch: Any) -> Any:
+        from tensorcontrast.neural.encoder import ResidualEncoder
+
+        return torch_modules.from_arrays(
+            torch, lambda: ResidualEncoder(self.dims_, self.rank_), self.weights_
+        )
+
+    def _check_learned(self) -> None:
+        """Raise where the learned attributes of a loaded model do not fit each other."""
+        if (
+            self.center_.shape != tuple(self.dims_)
+            or self.n_features_in_ != self.dims_[0]
+            or not (np.isfinite(self.scale_) and self.scale_ > 0)
+        ):
+            raise InvalidInputError(
+                f"a mean of shape {self.center_.shape} and a scale of {self.scale_} do not make a "
+                f"model for tensors {tuple(self.dims_)}"
+            )
+        if not all(np.isfinite(w).all() for w in self.weights_.values()):
+            raise InvalidInputError("weights are not finite")
+        self._encoder(torch_modules.require_torch(type(self).__name__))

@@ -1,0 +1,211 @@
+"""The contrast over the pseudo graph inside ALS: clusters, then E9 for both views (E11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.cp import losses
+from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.cp.graph import GraphPart, SignedGraph, label_change
+from tensorcontrast.cp.kmeans import cluster, find_cells
+from tensorcontrast.cp.partition import Held, Parts, Whole
+from tensorcontrast.cp.updates import contrast_features, row_objective
+from tensorcontrast.solvers import als
+from tensorcontrast.solvers.alternation import Solved, alternate_views
+from tensorcontrast.solvers.semi_supervised import likely_classes
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PLCPull:
+    """Rows h of E9 over the graph, for which a part needs sums over classes. Equations E2, E9."""
+
+    gamma: float
+    invariance: float
+    identity: bool
+    n_samples: int
+    n_classes: int
+    n_known: int
+
+    def sums(self, V_hat: Array, labels: Array, known: Any, weights: Any) -> list[Any]:
+        """Take the sums over the classes of a part."""
+        graph = SignedGraph(labels, known, weights)
+        return list(graph.sums(V_hat, self.n_classes, self.n_known))
+
+    def rows(self, V_hat: Array, sums: list[Any], labels: Array, known: Any, weights: Any) -> Array:
+        """Rows h of a part."""
+        part = GraphPart(labels, known, weights, tuple(sums), self.n_samples)
+        return losses.plc_pull(
+            V_hat, part, self.gamma, invariance=self.invariance, identity=self.identity
+        )
+
+
+def _count(labels: NDArray[np.intp] | None) -> int:
+    return 0 if labels is None else max(int(labels.max(initial=-1)) + 1, 1)
+
+
+def _changed(old: Array, new: Array) -> list[Any]:
+    """Count the samples with another label."""
+    return [np.count_nonzero(old != new)]
+
+
+@dataclass(frozen=True)
+class PLCContrast:
+    """Features of both views under βℓ_PLC, over a graph clustered anew from W. Equation E11."""
+
+    beta: float
+    gamma: float
+    n_clusters: int
+    invariance: float = 1.0
+    identity: bool = False
+    same_view: bool = False
+    clusterer: Any = None
+    known: NDArray[np.intp] | None = None
+    #: Whether known labels also say what other samples are likely to be.
+    spread_labels: bool = False
+    seed: int = 0
+
+    def __call__(
+        self, P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory
+    ) -> als.Features:
+        """Cluster the features of β = 0, then E9 for W and W̃ over that graph."""
+        assert P_view is not None
+        graph, change = self.graph(encoder(P), memory)
+        if self.same_view:
+            W, V, value, measured = self._within_view(P, P_view, encoder, graph, memory)
+        else:
+            of = (graph.labels, graph.known, graph.weights)
+            pull = self._pull(len(P), _count(graph.labels), _count(graph.known))
+            solved = alternate_views(
+                Whole(len(P)), P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
+            )
+            W, V, (value, measured) = solved.W, solved.V, solved.finish()
+        return als.Features(W, V, value, self.beta, self._terms(value, measured, len(P), change))
+
+    @property
+    def by_sums(self) -> bool:
+        """Whether sums are all that samples need of each other."""
+        if self.clusterer is not None or self.same_view:
+            return False
+        return self.known is None or not self.spread_labels or bool((self.known >= 0).all())
+
+    def over(
+        self,
+        parts: Parts,
+        P: Held,
+        P_view: Held,
+        encoder: Encoder,
+        memory: als.Memory,
+        known: Held = None,
+    ) -> Solved:
+        """Do so for samples in parts; the memory and ``known`` hold what these hold."""
+        dtype, classes = encoder.K.dtype, _count(self.known)
+        if self.known is not None and (self.known >= 0).all():
+            labels, known, count = known, None, classes
+        else:
+            W = parts.made(encoder, P)
+            count = min(self.n_clusters, parts.n_samples)
+            cells = find_cells(parts, W, count, dtype, centers=memory.centers, seed=self.seed)
+            memory.centers = cells.centers
+            labels = parts.made(cells.labels, W)
+        changed = None
+        if memory.labels is not None:
+            changed = parts.summed(_changed, memory.labels, labels)
+        memory.labels = labels
+        pull = self._pull(parts.n_samples, count, classes)
+        of = (labels, known, None)
+        solved = alternate_views(
+            parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
+        )
+
+        def finish() -> tuple[float, dict[str, float]]:
+            value, measured = solved.finish()
+            change = 1.0 if changed is None else float(changed()[0]) / parts.n_samples
+            return value, self._terms(value, measured, parts.n_samples, change)
+
+        return Solved(solved.W, solved.V, finish)
+
+    def _pull(self, n_samples: int, n_classes: int, n_known: int) -> PLCPull:
+        return PLCPull(self.gamma, self.invariance, self.identity, n_samples, n_classes, n_known)
+
+    def _terms(
+        self, value: float, measured: dict[str, float], n_samples: int, change: float
+    ) -> dict[str, float]:
+        measured["label_change"] = change
+        if self.gamma > 0:
+            cosines = measured["trans_inv"] * n_samples
+            measured["cross_view"] = (value + self.invariance * cosines) / self.gamma
+        return measured
+
+    def graph(
+        self, W: Array, memory: als.Memory, labels: NDArray[np.intp] | None = None
+    ) -> tuple[SignedGraph, float]:
+        """Pseudo graph of the features, known labels put in; the share of changed labels.
+
+        With ``labels`` these are the clusters.
+        """
+        known = self.known
+        if known is not None and memory.rows is not None:
+            known = known[memory.rows]
+        if known is not None and (known >= 0).all():
+            change, memory.labels = label_change(memory.labels, known), known
+            return SignedGraph(known), change
+        if labels is None:
+            labels, memory.centers = cluster(
+                W,
+                min(self.n_clusters, len(W)),  # a last mini-batch may be small
+                clusterer=self.clusterer,
+                centers=memory.centers,
+                seed=self.seed,
+            )
+        change, memory.labels = label_change(memory.labels, labels), labels
+        if known is not None and self.spread_labels and (known >= 0).any():
+            return SignedGraph(labels, *likely_classes(W, known)), change
+        return SignedGraph(labels, known), change
+
+    def _within_view(
+        self, P: Array, P_view: Array, encoder: Encoder, graph: SignedGraph, memory: als.Memory
+    ) -> tuple[Array, Array, float, dict[str, float]]:
+        """E4 in the place of E5 (ablation): the rows of W pull each other.
+
+        The pull is that of the current W, so a step may overshoot: it is halved until E8 falls.
+        """
+
+        def total(W: Array, V: Array) -> float:
+            zero = np.zeros_like(W)
+            fit = row_objective(W, P, encoder, zero, 0.0).sum(dtype=np.float64)
+            return float(fit) + self.beta * self._same_view_value(W, V, graph)
+
+        V = encoder(P_view) if memory.V is None else memory.V
+        W = encoder(P)
+        if memory.W is not None and total(memory.W, V) < total(W, V):
+            W = memory.W
+        W_hat, V_hat = losses.unit_rows(W)[0], losses.unit_rows(V)[0]
+        h = (-2.0 * self.gamma / graph.degree) * graph.product(W_hat) - self.invariance * V_hat
+        w = contrast_features(P, encoder, h, self.beta, previous=W)
+        before, step = total(W, V), w.W - W
+        for _ in range(20):
+            if total(W + step, V) <= before:
+                W = W + step
+                break
+            step *= 0.5
+        W_hat = losses.unit_rows(W)[0]
+        v = contrast_features(
+            P_view, encoder, -self.invariance * W_hat, self.beta, previous=memory.V
+        )
+        measured = {
+            "contrast": self._same_view_value(W, v.W, graph),
+            "trans_inv": losses.trans_inv(W, v.W)[0],
+            "contraction": max(w.contraction, v.contraction),
+            "damped": max(w.damped, v.damped),
+            "inner_iterations": float(w.n_iter + v.n_iter),
+        }
+        return W, v.W, measured["contrast"], measured
+
+    def _same_view_value(self, W: Array, V: Array, graph: SignedGraph) -> float:
+        return losses.plc_same_view(W, V, graph, self.gamma, invariance=self.invariance)[0]

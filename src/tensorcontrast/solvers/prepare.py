@@ -1,0 +1,319 @@
+"""From samples to what a fit works on: centred, scaled rows, compressed where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.cp import compress, kernels, scaling
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, missing
+from tensorcontrast.sources.source import (
+    ArraySource,
+    MappedSource,
+    Source,
+    SpreadSource,
+    allows_nan,
+    is_spread,
+    with_nan,
+)
+from tensorcontrast.sources.tensor_noise import TensorNoise, by_strips
+from tensorcontrast.utils import checks
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Mean tensor, scale and bases of a fit; the way of every view into it."""
+
+    n_samples: int
+    center: Array
+    scale: float
+    #: Root mean square of the values about the mean.
+    spread: float
+    #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
+    bases: list[Array] | None = None
+    #: What each sample is multiplied with where artefacts are held down (n,).
+    held: Array | None = None
+    #: Shapes of coupled blocks, side by side in a row, and their shares of the variance (E22);
+    #: none for one tensor.
+    block_dims: tuple[tuple[int, ...], ...] = ()
+    block_shares: tuple[float, ...] = ()
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Dims of what is fitted: those of the core, or of the samples."""
+        if self.bases is None:
+            return tuple(self.center.shape)
+        return tuple(V.shape[1] for V in self.bases)
+
+    @property
+    def size(self) -> int:
+        """Entries of a sample as it is fitted."""
+        return self.center.size if self.bases is None else compress.core_size(self.bases)
+
+    def rows(self, source: Source) -> tuple[Array, float]:
+        """Rows (n, i) of a view as they are fitted, and the squared norm of what they stand for."""
+        if (
+            isinstance(source, ArraySource)
+            and self.bases is None
+            and self.held is None
+            and len(source.X) == self.n_samples
+        ):
+            return scaling.normalised_rows(source.X, self.center, self.scale)
+        out = np.empty((self.n_samples, self.size), dtype=self.center.dtype)
+        at, norm = 0, 0.0
+        for block in self.centred(source):
+            if at + len(block) <= len(out):
+                flat = block.reshape(len(block), -1)
+                norm += float(kernels.row_norms_squared(flat).sum())
+                out[at : at + len(block)] = (
+                    flat if self.bases is None else compress.project(block, self.bases)
+                )
+            at += len(block)
+        if at != len(out):
+            raise InvalidInputError(
+                f"{source.name} gave {at} samples where {len(out)} are needed: it must hold the "
+                "same samples each time it is read, and the view those of X"
+            )
+        if self.bases is not None and np.isnan(norm):
+            raise InvalidInputError(
+                f"{source.name} holds NaN where X has none; pass compress=None, so that these "
+                "entries can be left out"
+            )
+        return out, norm
+
+    def centred(self, source: Source) -> Iterator[Array]:
+        """Blocks of a source, centred and scaled, in memory of their own."""
+        at = 0
+        for raw in source.blocks():
+            block = self.centred_block(raw)
+            if self.held is not None:
+                held = self.held[at : at + len(block)].astype(block.dtype)
+                block[: len(held)] *= held.reshape(-1, *([1] * (block.ndim - 1)))
+            at += len(block)
+            yield block
+
+    def centred_block(self, raw: Array) -> Array:
+        """Return one block, centred and scaled, in memory of its own."""
+        factor = self.center.dtype.type(1.0) / self.center.dtype.type(self.scale)
+        block = raw - self.center
+        if factor != 1.0:
+            block *= factor
+        return block
+
+    def views(
+        self, source: Source, view: Source | Callable[[], Source] | None
+    ) -> als.Views | Callable[[], als.Views]:
+        """Both views as they are fitted; a callable where the second is drawn anew each time."""
+        if is_spread(source):
+            return cast("als.Views | Callable[[], als.Views]", source.views(self, view))
+        X, norm = self.rows(source)
+        gaps = missing.open_gaps(X, norm)
+
+        def pair(other: Source) -> als.Views:
+            return missing.pair(X, gaps, norm, *self.rows(other))
+
+        if view is None:
+            return missing.pair(X, gaps, norm)
+        if callable(view):
+            return lambda: pair(view())
+        return pair(view)
+
+    def _noisy(self, block: Array, first: int, seed: int) -> Array:
+        """View of noise and masks of a block of samples that begins with sample ``first``."""
+        if not self.block_dims:
+            return TensorNoise().block(block, first, seed, self.center, self.spread)
+        out, at = np.empty_like(block), 0
+        for b, (dims, share) in enumerate(zip(self.block_dims, self.block_shares, strict=True)):
+            own = slice(at, at + int(np.prod(dims)))
+            tensors = block[:, own].reshape(len(block), *dims)
+            mean, at = self.center[own].reshape(dims), own.stop
+            # A block has its share of the variance, whatever the number of its entries.
+            spread = self.spread * float(np.sqrt(share * self.center.size / mean.size))
+            made = TensorNoise().block(tensors, first, seed + b, mean, spread)
+            out[:, own] = made.reshape(len(block), -1)
+        return out
+
+    def compressed(
+        self, source: Source, grams: Sequence[Array], wanted: Any, rank: int
+    ) -> Preparation:
+        """Return the same with bases, where they pay, from the Gram matrix of each mode."""
+        found = [compress.spectrum(G) for G in grams]
+        ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
+        if ranks is None or ranks == tuple(len(G) for G in grams):
+            return self
+        bases = [
+            vectors[:, :j].astype(source.dtype)
+            for (_, vectors), j in zip(found, ranks, strict=True)
+        ]
+        if len(bases) > 1:  # one mode alone is at its best already
+            if is_spread(source):
+                refined = source.summed(partial(_refined, self, bases))
+            else:
+                refined = [np.zeros_like(G) for G in grams]
+                for block in self.centred(source):
+                    for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
+                        G += part
+            bases = [
+                compress.spectrum(G)[1][:, :j].astype(source.dtype)
+                for G, j in zip(refined, ranks, strict=True)
+            ]
+        return replace(self, bases=bases)
+
+    def augmented(
+        self,
+        source: Source,
+        augment: Callable[[Array, np.random.Generator], Any] | None,
+        rng: np.random.Generator,
+    ) -> Source:
+        """Return a view of a source: of noise and masks, or by the caller's function.
+
+        The caller's function gets an array in memory as a whole, anything else block by block.
+        """
+        if augment is not None and isinstance(source, ArraySource):
+            made = augment(checks.read_only(source.X), rng)
+            nan = allows_nan(source)
+            checked = checks.check_view(made, source.X.shape, source.dtype, nan=nan)
+            return with_nan(ArraySource(checked, "view"), nan)
+        seed = int(rng.integers(2**31))
+        if augment is not None:
+            change = partial(by_strips, augment=augment, seed=seed, n_samples=self.n_samples)
+        else:
+            change = partial(self._noisy, seed=seed)
+        return source.mapped(change) if is_spread(source) else MappedSource(source, change)
+
+
+def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean, scale and bases in one to two passes over the samples.
+
+    ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
+    compressed is measured directly, in the way that costs least.
+    """
+    if allows_nan(source) and missing.any_missing(source):
+        missing.warn_if_compressed(wanted)
+        n, mean, size = missing.learn(source, center=center)
+        spread = size / float(np.sqrt(mean.size))
+        return Preparation(n, mean, size if scale else 1.0, spread)
+    if isinstance(source, ArraySource):
+        shape = source.X.shape
+        if not compress.may_compress(wanted, shape, rank):
+            mean, size = scaling.learn(source.X, center=center)
+            spread = size / float(np.sqrt(mean.size))
+            size = size if scale else 1.0
+            return Preparation(len(source.X), mean, size, spread)
+    if is_spread(source) and not compress.may_compress(
+        wanted, (source.n_samples, *source.dims), rank
+    ):
+        return _measure(source, center=center, scale=scale)
+    if wanted is None and not is_spread(source):
+        return _measure_blocks(source, center=center, scale=scale)
+    moments = gather(source)
+    mean = moments.mean(center)
+    grams, energy = moments.centred(center)
+    size = float(np.sqrt(max(energy, 0.0) / moments.n))
+    scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
+    spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
+    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
+    return plain.compressed(source, grams, wanted, rank)
+
+
+def gather(source: Source) -> compress.Moments:
+    """Sum up the first pass."""
+    if is_spread(source):
+        return _gather(source)
+    moments: compress.Moments | None = None
+    for block in source.blocks():
+        if moments is None:
+            moments = _begun(block[: scaling.HEAD])
+        moments.add(block)
+    if moments is None or moments.n < 2:
+        count = 0 if moments is None else moments.n
+        raise InvalidInputError(f"{source.name} has {count} samples; at least 2 are needed")
+    return moments
+
+
+def _begun(head: Array) -> compress.Moments:
+    """Return sums to begin with, about what the first samples say."""
+    shift = head.mean(axis=0, dtype=np.float64).astype(head.dtype)
+    return compress.Moments(shift, unit=compress.rough_size(head - shift))
+
+
+def _check_count(source: SpreadSource) -> int:
+    if source.n_samples < 2:
+        raise InvalidInputError(
+            f"{source.name} has {source.n_samples} samples; at least 2 are needed"
+        )
+    return source.n_samples
+
+
+def _gather(source: SpreadSource) -> compress.Moments:
+    """Sum up the first pass where the blocks are."""
+    n = _check_count(source)
+    out = _begun(source.head(scaling.HEAD))
+    sums = source.summed(partial(_moments, out.shift, out.unit))
+    out.total, *out.grams = sums
+    out.n = n
+    return out
+
+
+def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
+    moments = compress.Moments(shift, unit=unit)
+    moments.add(block)
+    return [moments.total, *moments.grams]
+
+
+def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
+    n = _check_count(source)
+    source.keep()
+    shift = np.zeros(source.dims, dtype=source.dtype)
+    if center:
+        shift = scaling.rough_mean(source.head(scaling.HEAD), center=True)
+    total, squares = source.summed(partial(_sums, shift, center))
+    return _from_sums(source, total, float(squares), n, shift, center=center, scale=scale)
+
+
+def _measure_blocks(source: Source, *, center: bool, scale: bool) -> Preparation:
+    """Learn mean and scale alone, block by block, as :func:`scaling.learn` does."""
+    n, squares = 0, 0.0
+    total, shift = np.zeros(source.dims), np.zeros(source.dims, dtype=source.dtype)
+    for block in source.blocks():
+        if n == 0:
+            shift = scaling.rough_mean(block[: scaling.HEAD], center=center)
+        sums, more = scaling.sums_about(block, shift, center=center)
+        n, total, squares = n + len(block), total + sums, squares + more
+    if n < 2:
+        raise InvalidInputError(f"{source.name} has {n} samples; at least 2 are needed")
+    return _from_sums(source, total, squares, n, shift, center=center, scale=scale)
+
+
+def _from_sums(
+    source: Source,
+    total: Array,
+    squares: float,
+    n: int,
+    shift: Array,
+    *,
+    center: bool,
+    scale: bool,
+) -> Preparation:
+    exact, size = scaling.from_sums(total, squares, n, shift)
+    mean = exact.astype(source.dtype)
+    scaling.check_spread(size, exact, (n, *source.dims), source.dtype, center=center)
+    spread = size / float(np.sqrt(mean.size))
+    return Preparation(n, mean, size if scale else 1.0, spread)
+
+
+def _sums(shift: Array, center: bool, block: Array) -> list[Any]:
+    return list(scaling.sums_about(block, shift, center=center))
+
+
+def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:
+    return compress.refined_grams(plain.centred_block(block), bases)

@@ -1,0 +1,201 @@
+"""Weights against artefacts: samples that no model explains count less.
+
+A sample is drawn in by Huber's weight of its residual norm r, ``h = min(1, limit / r)``, so that
+what is left of its residual is at most the limit: it counts with ω = h². Beyond the limit its loss
+grows as ``log r``; Huber's own, which is linear, would let an artefact buy any influence by its
+amplitude. A weighted sample is a scaled one, ``ω‖x − wHᵀ‖² = ‖hx − hwHᵀ‖²``. So the weights are
+found once, by a short CPD that is reweighted a few times, and every solver then works on rows
+scaled by h, about a weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.cp import compress, kernels, scaling
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, missing, start
+from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.sources.source import Source, allows_nan
+
+Array = NDArray[Any]
+Factors = Sequence[Array]
+
+#: Robust standard deviations above the median from which a sample counts less.
+WIDTH = 2.5
+#: Samples whose median, entry by entry, the mean starts from.
+MEDIAN_SAMPLES = 512
+#: Times that mean and weights, then factors and weights, are found from each other.
+MEAN_ROUNDS, MODEL_ROUNDS, SWEEPS = 2, 3, 5
+
+
+def huber_weights(sizes: Array) -> Array:
+    """``min(1, limit / size)`` of residual norms (n,), the limit from median and spread of them.
+
+    Examples
+    --------
+    >>> huber_weights(np.array([1.0, 1.1, 0.9, 1.0, 30.0])).round(2).tolist()
+    [1.0, 1.0, 1.0, 1.0, 0.05]
+    """
+    middle = float(np.median(sizes))
+    spread = 1.4826 * float(np.median(np.abs(sizes - middle)))
+    # Sizes that are all alike have no spread: half as large again is then unlike them.
+    limit = middle + max(WIDTH * spread, 0.5 * middle)
+    if not limit > 0:
+        return np.ones_like(sizes)
+    return np.minimum(1.0, limit / np.maximum(sizes, limit))
+
+
+def prepare(
+    source: Source,
+    wanted: Any,
+    rank: int,
+    *,
+    center: bool,
+    scale: bool,
+    block_dims: start.BlockDims = (),
+) -> Preparation:
+    """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``."""
+    gaps = allows_nan(source) and missing.any_missing(source)
+    if gaps:
+        missing.warn_if_compressed(wanted)
+        wanted = None
+    mean = _median(source) if center else np.zeros(source.dims, dtype=source.dtype)
+    for _ in range(MEAN_ROUNDS):
+        held = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
+        mean, _ = _moments(source, held**2, center=center)
+    if len(held) < 2:
+        raise InvalidInputError(f"{source.name} has {len(held)} samples; at least 2 are needed")
+    ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
+    held = _by_model(source, ready, held, rank, block_dims)
+    return _weighted(source, held, wanted, rank, center=center, scale=scale)
+
+
+def _median(source: Source) -> Array:
+    """Median of some samples, entry by entry; a mean would follow an artefact anywhere."""
+    n = source.n_samples or sum(len(block) for block in source.blocks())
+    step, at, taken = max(1, -(-n // MEDIAN_SAMPLES)), 0, []
+    for block in source.blocks():
+        taken.append(block[-at % step :: step])
+        at += len(block)
+    some = np.concatenate(taken)
+    if not np.isnan(some).any():
+        return np.asarray(np.median(some, axis=0), dtype=source.dtype)
+    empty = np.isnan(some).all(axis=0)
+    some[:, empty] = 0
+    return np.asarray(np.nanmedian(some, axis=0), dtype=source.dtype)
+
+
+def batch(model: Any, X: Array) -> tuple[Array, Array]:
+    """Return a batch of a stream with its artefacts drawn in, and h of its samples (n,)."""
+    W = model._features(X)
+    rest = X - model._reconstructed(W)
+    sizes = np.sqrt(_square_rows(rest.reshape(len(X), -1)))
+    held = huber_weights(sizes)
+    drawn = model.center_ + _column(held, X) * (X - model.center_)
+    return drawn.astype(X.dtype, copy=False), held
+
+
+def _column(values: Array, block: Array) -> Array:
+    return values.astype(block.dtype).reshape(-1, *([1] * (block.ndim - 1)))
+
+
+def _square_rows(flat: Array) -> Array:
+    """Squared norm of each row; what is missing counts as the mean of the rest of the row."""
+    gaps = np.isnan(flat)
+    if not gaps.any():
+        return kernels.row_norms_squared(flat)
+    seen = np.count_nonzero(~gaps, axis=1)
+    sums = kernels.row_norms_squared(np.where(gaps, flat.dtype.type(0), flat))
+    return sums * (flat.shape[1] / np.maximum(seen, 1))
+
+
+def _square_norms(source: Source, mean: Array) -> Iterator[Array]:
+    for block in source.blocks():
+        yield _square_rows((block - mean).reshape(len(block), -1))
+
+
+def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
+    """Weighted mean tensor (zeros without ``center``), and each position's sum of weights."""
+    total = np.zeros(source.dims)
+    counts = np.zeros(source.dims)
+    at = 0
+    for block in source.blocks():
+        column = _column(weights[at : at + len(block)], block)
+        seen = ~np.isnan(block)
+        counts += np.where(seen, column, 0).sum(axis=0, dtype=np.float64)
+        if center:
+            total += np.where(seen, column * block, 0).sum(axis=0, dtype=np.float64)
+        at += len(block)
+    mean = total / np.where(counts > 0, counts, 1)
+    return mean.astype(source.dtype), counts
+
+
+def _weighted(
+    source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
+) -> Preparation:
+    """Mean, scale and bases of samples that are drawn in by these factors h (n,)."""
+    weights = held**2
+    mean, counts = _moments(source, weights, center=center)
+    squares = np.zeros(source.dims)
+    at = 0
+    for block in source.blocks():
+        column = _column(weights[at : at + len(block)], block)
+        squares += np.nansum(np.square(block - mean, dtype=np.float64) * column, axis=0)
+        at += len(block)
+    size = float(np.sqrt((squares / np.where(counts > 0, counts, 1)).sum()))
+    n = len(weights)
+    scaling.check_spread(
+        size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
+    )
+    spread = size / float(np.sqrt(mean.size))
+    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held)
+    if not compress.may_compress(wanted, (n, *source.dims), rank):
+        return ready
+    grams = [np.zeros((d, d)) for d in source.dims]
+    for block in ready.centred(source):
+        for G, part in zip(grams, compress.mode_grams(block), strict=True):
+            G += part
+    return ready.compressed(source, grams, wanted, rank)
+
+
+def _by_model(
+    source: Source, ready: Preparation, held: Array, rank: int, block_dims: start.BlockDims
+) -> Array:
+    """Factors h by the residuals of a short CPD, found anew after every few sweeps."""
+    X, norm = ready.rows(source)
+    gaps = missing.open_gaps(X, norm)
+    seen = np.ones(len(X)) if gaps is None else np.maximum((~gaps).mean(axis=1), 1e-12)
+    bound, _ = start.allowed_rank(rank, (len(X), *ready.dims))
+    wanted = start.shapes(ready.dims, bound, block_dims)
+    drawn = start.drawn(wanted, X.dtype, np.random.default_rng(0))
+    factors = start.in_blocks(drawn, block_dims)
+    memory = als.Memory()
+    for round_ in range(MODEL_ROUNDS):
+        views = missing.pair(X, gaps, float(kernels.row_norms_squared(X).sum()))
+        if round_ == 0:
+            factors = als.turned(views, factors, 1e-3)
+        for _ in range(SWEEPS):
+            factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)
+        memory.W = None
+        found = huber_weights(_residual_norms(views, factors) / (held * np.sqrt(seen)))
+        X *= (found / held)[:, None].astype(X.dtype)
+        held = found
+    return held
+
+
+def _residual_norms(views: als.Views, factors: Factors) -> Array:
+    """‖x − wHᵀ‖ of each row over what was observed of it, at the best features."""
+    features, _ = views.final(factors, als.no_contrast, 1e-3, als.Memory())
+    H, out = kernels.khatri_rao(factors), []
+    step = max(1, 2**22 // len(H))
+    for at in range(0, len(views.X), step):
+        rest = views.X[at : at + step] - features.W[at : at + step] @ H.T
+        if isinstance(views, missing.MaskedViews):
+            rest[views.gaps_x[at : at + step]] = 0
+        out.append(np.sqrt(kernels.row_norms_squared(rest)))
+    return np.concatenate(out)

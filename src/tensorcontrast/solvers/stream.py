@@ -1,0 +1,81 @@
+"""One more batch of an endless stream: sums over samples that fade, mean and scale that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.cp import kernels, scaling
+from tensorcontrast.solvers import als, missing, robust
+
+Array = NDArray[Any]
+Factors = Sequence[Array]
+
+#: Sweeps over a batch in the first and in later calls of ``partial_fit``.
+FIRST_SWEEPS, LATER_SWEEPS = 30, 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as it is fitted, and what those before it have left."""
+
+    views: als.Views
+    factors: Factors
+    contrast: als.Contrast
+    memory: als.Memory
+    #: Sums over all samples before; None for the first batch.
+    past: als.Statistics | None
+    alpha: float
+    #: Weight that the past keeps.
+    forgetting: float
+    rng: np.random.Generator
+
+
+#: Factors after a batch, all sums so far, terms.
+Step = tuple[Factors, als.Statistics, dict[str, float]]
+
+
+def swept(batch: Batch) -> Step:
+    """Sweep over a batch, the sums of the past added to its own (E10)."""
+    factors = batch.factors
+    for _ in range(FIRST_SWEEPS if batch.past is None else LATER_SWEEPS):
+        factors, _, sums, terms = als.sweep(
+            batch.views,
+            factors,
+            batch.contrast,
+            alpha=batch.alpha,
+            memory=batch.memory,
+            past=batch.past,
+            forgetting=batch.forgetting,
+        )
+    return factors, sums, terms
+
+
+def followed(model: Any, X: Array) -> tuple[Array, float, Array | None]:
+    """Mean and scale of a fitted model after a batch X, and what artefacts are multiplied with."""
+    typical = missing.imputed(model, X)
+    held: Array | None = None
+    if model.robust == "huber":
+        typical, held = robust.batch(model, typical)
+    center, scale = scaling.update(
+        typical,
+        model.center_,
+        model.scale_,
+        model.n_samples_seen_,
+        center=model.center,
+        scale=model.scale,
+    )
+    return center, scale, held
+
+
+def past_sums(model: Any, factors: Factors) -> als.Statistics:
+    """Take the sums over what a model has seen; of one from ``fit`` or a file, WᵀX = (WᵀW)Hᵀ."""
+    past: als.Statistics | None = getattr(model, "_stream", None)
+    if past is None:
+        gram = model.feature_gram_
+        past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
+    return past

@@ -1,0 +1,1 @@
+"""What every part uses: checks of arguments, threads, progress, names in messages."""

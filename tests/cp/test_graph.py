@@ -1,0 +1,443 @@
+"""The signed graph against explicit N×N matrices, and the clustering that makes its labels."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from tensorcontrast.cp import kmeans
+from tensorcontrast.cp.graph import (
+    GraphPart,
+    SignedGraph,
+    class_sums,
+    cluster,
+    cluster_space,
+    label_change,
+)
+from tensorcontrast.cp.kmeans import Cells, Space, find_cells, moments
+from tensorcontrast.cp.partition import Whole, add
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils import threads
+
+dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def explicit(labels, known=None):
+    """S entry by entry: known pairs by label, all other pairs by cluster."""
+    n = len(labels)
+    S = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if i == j:
+                continue
+            if known is not None and known[i] >= 0 and known[j] >= 0:
+                S[i, j] = 1.0 if known[i] == known[j] else -1.0
+            else:
+                S[i, j] = 1.0 if labels[i] == labels[j] else -1.0
+    return S
+
+
+def blobs(n=120, k=4, r=5, seed=0, spread=0.05, dtype="float64"):
+    """Clusters far apart, with columns of very different scale and offset."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    means = rng.permutation(np.eye(max(k, r))[:k, :r] * 3 - 1)
+    W = means[y] + spread * rng.standard_normal((n, r))
+    return (W * np.logspace(-2, 2, r) + 10).astype(dtype), y
+
+
+# -------------------------------------------------------------------- the graph
+
+
+@dtypes
+@pytest.mark.parametrize("mixed", [False, True])
+def test_products_against_the_explicit_matrix(dtype, mixed):
+    rng = np.random.default_rng(0)
+    labels, V = rng.integers(0, 4, 40), rng.standard_normal((40, 6)).astype(dtype)
+    known = np.where(rng.random(40) < 0.4, rng.integers(0, 3, 40), -1) if mixed else None
+    before = V.copy()
+    graph, S = SignedGraph(labels, known), explicit(labels, known)
+    L = np.eye(40) - S / 39
+    tolerance = {"rtol": 0, "atol": 1e-4 if dtype == "float32" else 1e-12}
+    assert graph.product(V).dtype == V.dtype
+    np.testing.assert_allclose(graph.product(V), S @ V.astype(np.float64), **tolerance)
+    np.testing.assert_allclose(graph.laplacian_product(V), L @ V.astype(np.float64), **tolerance)
+    np.testing.assert_array_equal(graph.dense(), S)
+    np.testing.assert_array_equal(V, before)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    n=st.integers(1, 15),
+)
+def test_product_for_any_labels(data, n):
+    labels = data.draw(hnp.arrays(np.intp, n, elements=st.integers(0, 5)))
+    known = data.draw(st.none() | hnp.arrays(np.intp, n, elements=st.integers(-1, 3)))
+    graph = SignedGraph(labels, known)
+    S = graph.product(np.eye(n))
+    np.testing.assert_array_equal(S, explicit(labels, known))
+    np.testing.assert_array_equal(S, S.T)
+
+
+def test_degree_and_trivial_graphs():
+    graph = SignedGraph(np.array([0, 1, 1, 0, 2]))
+    np.testing.assert_array_equal(np.abs(graph.dense()).sum(axis=1), graph.degree)
+    assert (graph.n_samples, graph.degree) == (5, 4)
+    one_class = SignedGraph(np.zeros(6, dtype=np.intp))
+    np.testing.assert_array_equal(one_class.dense(), 1 - np.eye(6))
+    alone = SignedGraph(np.array([0]))  # no neighbours: no division by zero
+    np.testing.assert_array_equal(alone.product(np.ones((1, 2))), 0.0)
+    np.testing.assert_array_equal(alone.laplacian_product(np.ones((1, 2))), 1.0)
+
+
+def test_laplacian_is_positive_semidefinite():
+    rng = np.random.default_rng(1)
+    graph = SignedGraph(rng.integers(0, 3, 30))
+    L = graph.laplacian_product(np.eye(30))
+    assert np.linalg.eigvalsh(L).min() > -1e-12
+
+
+def test_known_labels_everywhere_or_nowhere():
+    rng = np.random.default_rng(2)
+    labels, true = rng.integers(0, 4, 20), rng.integers(0, 3, 20)
+    np.testing.assert_array_equal(SignedGraph(labels, true).dense(), SignedGraph(true).dense())
+    nowhere = np.full(20, -1)
+    np.testing.assert_array_equal(SignedGraph(labels, nowhere).dense(), SignedGraph(labels).dense())
+    V = rng.standard_normal((20, 3))
+    full = SignedGraph(labels, true).product(V)
+    np.testing.assert_allclose(full, SignedGraph(true).product(V), atol=1e-12)
+    unknown = SignedGraph(labels, nowhere).product(V)
+    np.testing.assert_allclose(unknown, SignedGraph(labels).product(V), atol=1e-12)
+
+
+def test_dense_on_a_sample_of_the_nodes():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 25)
+    known = np.where(rng.random(25) < 0.5, rng.integers(0, 2, 25), -1)
+    rows = np.array([7, 3, 24, 0])
+    S = SignedGraph(labels, known)
+    np.testing.assert_array_equal(S.dense(rows), S.dense()[np.ix_(rows, rows)])
+
+
+@dtypes
+def test_class_sums(monkeypatch, dtype):
+    rng = np.random.default_rng(4)
+    labels, V = rng.integers(0, 3, 17), rng.standard_normal((17, 4)).astype(dtype)
+    labels[labels == 1] = 0  # a class that nobody is in
+    slow = np.zeros((5, 4))
+    for i, c in enumerate(labels):
+        slow[c] += V[i]
+    for few in (512, 2):
+        monkeypatch.setattr(kmeans, "_FEW_CLASSES", few)
+        sums = class_sums(labels, V, 5)
+        assert sums.dtype == np.float64
+        np.testing.assert_allclose(sums, slow, atol=1e-5)
+
+
+# -------------------------------------------------------------------- the clustering
+
+
+def check_labels(labels, n):
+    assert labels.shape == (n,) and labels.dtype == np.intp
+    np.testing.assert_array_equal(np.unique(labels), np.arange(labels.max() + 1))
+
+
+@dtypes
+def test_clusters_are_found_and_have_no_gaps(dtype):
+    W, y = blobs(dtype=dtype)
+    before = W.copy()
+    labels, centers = cluster(W, 4, seed=0)
+    check_labels(labels, len(W))
+    assert adjusted_rand_score(y, labels) == 1.0
+    V = cluster_space(W)
+    means = np.array([V[labels == c].mean(axis=0) for c in range(4)])
+    np.testing.assert_allclose(centers, means, atol=1e-4)
+    np.testing.assert_array_equal(W, before)
+
+
+@dtypes
+def test_cluster_space_is_centred_and_scaled(dtype):
+    W, _ = blobs(dtype=dtype)
+    V = cluster_space(W)
+    assert V.dtype == dtype and V.shape == W.shape
+    np.testing.assert_allclose(V.mean(axis=0), 0.0, atol=1e-4)
+    np.testing.assert_allclose(V.std(axis=0), 1.0, rtol=1e-4)
+    exact = (W - W.mean(axis=0, dtype=np.float64)) / W.std(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(V, exact, atol=5e-3 if dtype == "float32" else 1e-10)
+
+
+@dtypes
+@pytest.mark.parametrize("value", [0.0, 0.1, -12345.678])
+def test_constant_columns_carry_nothing(dtype, value):
+    W, _ = blobs(dtype=dtype)
+    W = W.copy()
+    W[:, 2] = value
+    V = cluster_space(W)
+    assert np.isfinite(V).all()
+    np.testing.assert_array_equal(V[:, 2], 0.0)
+    labels, _ = cluster(W, 4)
+    check_labels(labels, len(W))
+
+
+@dtypes
+def test_features_that_are_all_equal(dtype):
+    W = np.full((12, 3), 0.1, dtype=dtype)
+    np.testing.assert_array_equal(cluster_space(W), 0.0)
+    labels, centers = cluster(W, 3)
+    assert labels.shape == (12,) and np.isfinite(centers).all()
+    np.testing.assert_array_equal(labels, labels[0])
+
+
+@pytest.mark.parametrize("threshold", [20_000, 10])
+def test_fewer_distinct_samples_than_clusters(monkeypatch, threshold):
+    # Some clusters stay empty; their numbers are kept for the next warm start.
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 3, 60)
+        W = rng.standard_normal((3, 4))[y]
+        labels, centers = cluster(W, 6, seed=seed)
+        assert labels.min() >= 0 and labels.max() < 6
+        assert adjusted_rand_score(y, labels) == 1.0
+        assert centers.shape == (6, 4) and np.isfinite(centers).all()
+        again, _ = cluster(W, 6, centers=centers, seed=seed)
+        assert adjusted_rand_score(y, again) == 1.0
+        np.testing.assert_array_equal(SignedGraph(labels).dense(), explicit(y))
+
+
+@pytest.mark.parametrize("threshold", [20_000, 50])
+def test_warm_start_keeps_the_numbering(monkeypatch, threshold):
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+    W, _ = blobs()
+    labels, centers = cluster(W, 4, seed=3)
+    moved = W + 0.01 * np.random.default_rng(1).standard_normal(W.shape)
+    for seed in range(5):  # whatever the seed
+        again, new_centers = cluster(moved, 4, centers=centers, seed=seed)
+        np.testing.assert_array_equal(again, labels)
+        assert new_centers.shape == centers.shape
+    turned = centers[[2, 0, 3, 1]]
+    renumbered, _ = cluster(moved, 4, centers=turned, seed=0)
+    np.testing.assert_array_equal(np.array([2, 0, 3, 1])[renumbered], labels)
+
+
+def test_centers_of_another_shape_are_no_start():
+    W, y = blobs()
+    for centers in (np.zeros((3, 5)), np.zeros((4, 2))):
+        labels, _ = cluster(W, 4, centers=centers)
+        assert adjusted_rand_score(y, labels) == 1.0
+
+
+@dtypes
+@pytest.mark.parametrize("threshold", [20_000, 50])
+def test_repeatable_to_the_bit(monkeypatch, dtype, threshold):
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+    W = np.random.default_rng(0).standard_normal((700, 6)).astype(dtype)
+    first, centers = cluster(W, 5, seed=11)
+    for _ in range(3):
+        labels, again = cluster(W, 5, seed=11)
+        np.testing.assert_array_equal(labels, first)
+        np.testing.assert_array_equal(again, centers)
+    warm = [cluster(W, 5, centers=centers, seed=2) for _ in range(3)]
+    for labels, again in warm:
+        np.testing.assert_array_equal(labels, warm[0][0])
+        np.testing.assert_array_equal(again, warm[0][1])
+
+
+class Halves:
+    """Rows in two parts, as :mod:`.parts` asks for: sums of what each gives."""
+
+    def __init__(self, W, at):
+        self.n_samples, self.cut = len(W), at
+        self.asked = 0
+
+    def summed(self, function, held):
+        self.asked += 1
+        found = add(*(function(part) for part in (held[: self.cut], held[self.cut :])))
+        return lambda: found
+
+    def rows(self, held, index):
+        self.asked += len(index)
+        return held[index]
+
+
+@dtypes
+@pytest.mark.parametrize("first_rows", [1000, 300])
+def test_parts_change_nothing(monkeypatch, dtype, first_rows):
+    monkeypatch.setattr(kmeans, "FIRST_ROWS", first_rows)
+    monkeypatch.setattr(threads, "STRIP_ROWS", 64)
+    rng = np.random.default_rng(0)
+    W = (rng.standard_normal((700, 6)) * [1, 2, 3, 4, 5, 0] + 7).astype(dtype)
+    centers = None
+    for _ in range(3):
+        labels, new = cluster(W, 5, centers=centers, seed=11)
+        cells = find_cells(Halves(W, 320), W, 5, W.dtype, centers=centers, seed=11)
+        np.testing.assert_allclose(cells.centers, new, atol=1e-6)
+        np.testing.assert_array_equal(cells.labels(W), labels)
+        W, centers = W + 0.2 * rng.standard_normal(W.shape).astype(dtype), new
+
+
+def test_warm_steps_are_those_of_lloyd():
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((400, 3))
+    V = cluster_space(W)
+    centers = V[:4].copy()
+    labels, found = cluster(W, 4, centers=centers)
+    slow = KMeans(4, init=centers, n_init=1, max_iter=kmeans.WARM_STEPS, tol=0).fit(V)
+    np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
+    np.testing.assert_array_equal(labels, slow.labels_)
+
+
+@pytest.mark.parametrize(("bound", "rows"), [("FIRST_ROWS", 50), ("ROWS_EACH", 12)])
+def test_a_bounded_sample_gives_the_first_centres(monkeypatch, bound, rows):
+    W, y = blobs(n=400)
+    monkeypatch.setattr(kmeans, bound, rows)
+    parts = Halves(W, 100)
+    cells = find_cells(parts, W, 4, W.dtype, seed=1)
+    assert parts.asked < 50 + 2 + kmeans.FIRST_STEPS  # rows and sums that came here
+    assert adjusted_rand_score(y, cells.labels(W)) == 1.0
+    means = np.array([cells.space(W[y == c]).mean(axis=0) for c in range(4)])
+    found = np.sort(cells.centers, axis=0)
+    np.testing.assert_allclose(found, np.sort(means, axis=0), atol=1e-6)
+
+
+def test_a_centre_without_rows_goes_to_the_farthest_row(monkeypatch):
+    monkeypatch.setattr(threads, "STRIP_ROWS", 16)
+    W, y = blobs(k=4)
+    _, centers = cluster(W, 4)
+    lost = centers.copy()
+    lost[2] = 1e3
+    for parts in (Whole(len(W)), Halves(W, 48)):
+        cells = find_cells(parts, W, 4, W.dtype, centers=lost)
+        assert adjusted_rand_score(y, cells.labels(W)) == 1.0
+    # The row itself: the farthest one of all, and it leaves the sum of its old cluster.
+    space = Space.of(moments(W)[0], W.dtype)
+    cells = Cells(space, lost)
+    V = space(W)
+    distance = np.square(V[:, None] - lost[None]).sum(axis=2)
+    (far,) = cells.farthest(3, W)
+    np.testing.assert_allclose(far.distance, np.sort(distance.min(axis=1))[::-1][:3])
+    np.testing.assert_allclose(far.rows, V[np.argsort(-distance.min(axis=1))[:3]])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e7])
+def test_moments_of_parts_do_not_cancel(offset):
+    W = np.random.default_rng(0).standard_normal((1000, 3)) + offset
+    (a,), (b,) = moments(W[:300]), moments(W[300:])
+    both = a.merge(b)
+    np.testing.assert_allclose(both.squares / 1000, W.var(axis=0), rtol=1e-7)
+    np.testing.assert_allclose(both.mean, W.mean(axis=0), rtol=1e-12)
+    assert both.peak == np.abs(W).max()
+    assert moments(W[:0])[0].merge(a).n == 300
+
+
+def test_parts_of_the_graph_make_the_whole():
+    rng = np.random.default_rng(0)
+    labels, V = rng.integers(0, 4, 40), rng.standard_normal((40, 6))
+    known = np.where(rng.random(40) < 0.4, rng.integers(0, 3, 40), -1)
+    weights = np.where(known >= 0, rng.random(40), 0.0)
+    for more in ((None, None), (known, None), (known, weights)):
+        whole = SignedGraph(labels, *more)
+        cuts = [slice(0, 13), slice(13, 13), slice(13, 40)]
+        parts = [
+            SignedGraph(labels[at], *(None if a is None else a[at] for a in more)) for at in cuts
+        ]
+        sums = add(*(part.sums(V[at], 4, 3) for part, at in zip(parts, cuts, strict=True)))
+        rows = []
+        for part, at in zip(parts, cuts, strict=True):
+            part = GraphPart(part.labels, part.known, part.weights, tuple(sums), 40)
+            assert part.degree == 39
+            rows.append(part.product(V[at]))
+        np.testing.assert_allclose(np.concatenate(rows), whole.product(V), atol=1e-12)
+
+
+def test_agglomerative_clustering_plugs_in():
+    W, y = blobs()
+    clusterer = AgglomerativeClustering(n_clusters=4)
+    labels, centers = cluster(W, 2, clusterer=clusterer)  # n_clusters is the clusterer's affair
+    check_labels(labels, len(W))
+    assert adjusted_rand_score(y, labels) == 1.0
+    assert not hasattr(clusterer, "labels_")  # it was cloned
+    expected = AgglomerativeClustering(n_clusters=4).fit_predict(cluster_space(W))
+    assert adjusted_rand_score(expected, labels) == 1.0
+    V = cluster_space(W)
+    means = np.array([V[labels == c].mean(axis=0) for c in range(4)])
+    np.testing.assert_allclose(centers, means, atol=1e-12)
+
+
+def test_dbscan_noise_stays_alone():
+    W, _ = blobs()
+    far = W.mean(axis=0) + np.array([[9.0], [-8.0], [11.0]]) * W.std(axis=0)
+    W = np.vstack([W, far])
+    raw = DBSCAN(eps=1.0).fit_predict(cluster_space(W))
+    assert (raw[-3:] == -1).all() and raw[:-3].min() >= 0  # what the test is about
+    labels, centers = cluster(W, 4, clusterer=DBSCAN(eps=1.0))
+    check_labels(labels, len(W))
+    assert adjusted_rand_score(raw[:-3], labels[:-3]) == 1.0
+    for outlier in labels[-3:]:
+        assert (labels == outlier).sum() == 1
+    np.testing.assert_allclose(centers[labels[-1]], cluster_space(W)[-1])
+    S = SignedGraph(labels).dense()
+    np.testing.assert_array_equal(np.delete(S[-1], -1), -1.0)
+
+
+def test_a_clustering_of_noise_alone():
+    labels, centers = cluster(blobs(n=10)[0], 2, clusterer=DBSCAN(eps=1e-9))
+    np.testing.assert_array_equal(np.sort(labels), np.arange(10))
+    assert centers.shape == (10, 5)
+
+
+class Fixed(ClusterMixin, BaseEstimator):
+    """Gives the labels it was made with."""
+
+    def __init__(self, labels=None):
+        self.labels = labels
+
+    def fit_predict(self, X, y=None):
+        return self.labels
+
+
+def test_labels_with_gaps_are_renumbered():
+    labels, _ = cluster(np.eye(5), 2, clusterer=Fixed(np.array([10, 3, 10, 7, 3])))
+    np.testing.assert_array_equal(labels, [2, 0, 2, 1, 0])
+
+
+@pytest.mark.parametrize("wrong", [None, np.zeros(4), np.zeros((5, 2)), np.zeros((5, 1)), 3])
+def test_wrong_output_of_a_clusterer(wrong):
+    with pytest.raises(InvalidInputError, match=r"gave labels of shape .* for 5 samples.*one"):
+        cluster(np.eye(5), 2, clusterer=Fixed(wrong))
+
+
+def test_fewer_samples_than_clusters():
+    with pytest.raises(InvalidInputError, match=r"n_samples=3 .*n_clusters=4.*smaller n_clusters"):
+        cluster(np.eye(3), 4)
+    labels, _ = cluster(np.eye(3), 3)
+    np.testing.assert_array_equal(np.sort(labels), np.arange(3))
+
+
+def test_default_is_k_means_of_the_scaled_features():
+    W = np.random.default_rng(0).standard_normal((80, 3))
+    labels, _ = cluster(W, 3, seed=5)
+    V = cluster_space(W)
+    expected = KMeans(3, n_init=3, max_iter=50, random_state=5).fit(V)
+    assert adjusted_rand_score(expected.labels_, labels) == 1.0
+
+
+def test_scale_and_offset_of_a_feature_do_not_matter():
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((80, 3))
+    a, _ = cluster(W, 3, seed=1)
+    b, _ = cluster(W * [1e-3, 1.0, 1e4] + [5.0, -3.0, 0.1], 3, seed=1)
+    np.testing.assert_array_equal(a, b)
+
+
+def test_label_change():
+    old, new = np.array([0, 1, 2, 2]), np.array([0, 1, 1, 2])
+    assert label_change(old, new) == 0.25
+    assert label_change(new, new) == 0.0
+    assert label_change(None, new) == 1.0
+    assert label_change(old[:2], new) == 1.0

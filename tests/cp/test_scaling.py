@@ -1,0 +1,48 @@
+"""Mean and scale by sums about a point, against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+from tensorcontrast.cp import scaling
+from tensorcontrast.decompose import PLC
+from tensorcontrast.utils import threads
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("center", [True, False])
+def test_mean_and_scale_in_one_pass(dtype, offset, center):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((700, 5, 7)) + offset * rng.standard_normal((5, 7))).astype(dtype)
+    X[: scaling.HEAD] += 30  # the first samples are unlike the rest
+    mean, size = scaling.learn(X, center=center)
+    wide = X.astype(np.float64)
+    exact = wide.mean(axis=0) if center else np.zeros((5, 7))
+    assert mean.dtype == dtype
+    np.testing.assert_allclose(mean, exact, rtol=4 * np.finfo(dtype).eps, atol=1e-6)
+    about = wide - mean
+    assert size == pytest.approx(np.sqrt((about**2).sum() / len(X)), rel=1e-6)
+
+
+def test_tiles_and_blocks_give_the_same_sums(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((300, 40)).astype(np.float32) + 5
+    shift = scaling.rough_mean(X[:20], center=True)
+    whole = scaling.sums_about(X, shift)
+    monkeypatch.setattr(scaling, "TILE_VALUES", 400)
+    parts = [scaling.sums_about(block, shift) for block in np.array_split(X, 7)]
+    np.testing.assert_allclose(sum(t for t, _ in parts), whole[0], rtol=1e-12)
+    assert sum(s for _, s in parts) == pytest.approx(whole[1], rel=1e-13)
+
+
+def test_both_views_in_two_threads_give_the_same_bits(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((200, 4, 6, 5)).astype(np.float32)
+    fits, used = [], []
+    for count in (1, 2):
+        monkeypatch.setattr(threads, "allowed", lambda count=count: count)
+        with threads.for_two(1) as both:
+            used.append(both is threads.in_turn)
+        model = PLC(3, n_clusters=5, n_epochs=3, tol=1e-2, random_state=0)
+        fits.append(model.fit(X))
+    assert used == [True, False]
+    for one, two in zip(fits[0].factors_, fits[1].factors_, strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -1,0 +1,227 @@
+"""When a fit stops: tolerance, patience, callback, warnings, the progress bar; the Monitor."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from tensorcontrast import ATD, CPD, PLC
+from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.errors import NumericalError, TensorContrastError, TensorContrastWarning
+from tensorcontrast.solvers.convergence import Monitor
+
+ALL = [CPD, ATD, PLC]
+
+
+def swept(cls, **params):
+    """Return an estimator whose iterations are sweeps: the tied solver of PLC adds epochs."""
+    return cls(**({"solver": "als"} if cls is PLC else {}), **params)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return make_cp_tensor(60, (5, 6, 4), 3, noise=0.05, random_state=0)[0]
+
+
+# ---------------------------------------------------------------------------- estimators
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_fit_that_settles_does_not_warn(cls, X):
+    model = cls(rank=3, n_clusters=3, random_state=0).fit(X)  # warnings are errors
+    assert model.converged_
+    assert not model.interrupted_
+    assert model.n_iter_ < model.max_iter
+    assert len(model.history_["objective"]) == model.n_iter_
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3])
+@pytest.mark.parametrize("cls", ALL)
+def test_a_fit_that_runs_out_warns(cls, max_iter, X):
+    model = swept(cls, rank=3, n_clusters=3, max_iter=max_iter, tol=1e-12, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=f"{cls.__name__}.*max_iter={max_iter}"):
+        model.fit(X)
+    assert not model.converged_
+    assert model.n_iter_ == max_iter
+    assert model.transform(X).shape == (60, 3)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_warnings_point_at_the_line_that_fits(cls, X):
+    with pytest.warns(ConvergenceWarning, match="max_iter=1") as settled:
+        cls(rank=3, n_clusters=3, max_iter=1, random_state=0).fit(X)
+    with pytest.warns(TensorContrastWarning, match="rank=9999") as cut:
+        cls(rank=9999, n_clusters=3, max_iter=1, tol=0, random_state=0).fit(X)
+    assert settled[0].filename == cut[0].filename == __file__
+
+
+def test_tol_zero_runs_all_iterations_silently(X):
+    model = CPD(rank=3, max_iter=50, tol=0, random_state=0).fit(X)
+    assert model.n_iter_ == 50
+    assert not model.converged_
+
+
+def test_a_smaller_tol_and_more_patience_take_longer(X):
+    by_tol = [CPD(rank=3, tol=t, random_state=0).fit(X).n_iter_ for t in (1e-1, 1e-3, 2e-5)]
+    assert by_tol[0] < by_tol[1] < by_tol[2]
+    by_patience = [
+        CPD(rank=3, tol=1e-3, patience=p, random_state=0).fit(X).n_iter_ for p in (1, 3, 6)
+    ]
+    assert by_patience[1] == by_patience[0] + 2
+    assert by_patience[2] == by_patience[0] + 5
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
+def test_the_tolerance_does_not_depend_on_the_unit_of_the_data(factor, X):
+    assert CPD(rank=3, random_state=0).fit(X * factor).n_iter_ == pytest.approx(
+        CPD(rank=3, random_state=0).fit(X).n_iter_, abs=1
+    )
+
+
+def test_a_warm_up_does_not_count_as_settled(X):
+    """The warm-up alone settles in a few iterations; the contrast must still get its turn."""
+    model = PLC(solver="als", rank=3, n_clusters=3, warm_up=40, random_state=0).fit(X)
+    assert model.n_iter_ > 41
+    assert np.isfinite(model.history_["contrast"][-1])
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_the_callback_gets_the_terms_of_each_iteration(cls, X):
+    rows = []
+    model = swept(
+        cls, rank=3, n_clusters=3, max_iter=8, tol=0, random_state=0, callback=rows.append
+    )
+    model.fit(X)
+    assert [row["iteration"] for row in rows] == list(range(1, 9))
+    assert [row["objective"] for row in rows] == model.history_["objective"]
+    assert all(row["seconds"] >= 0 for row in rows)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_a_true_return_of_the_callback_ends_the_fit(cls, X):
+    model = cls(rank=3, n_clusters=3, random_state=0, callback=lambda row: row["iteration"] == 3)
+    model.fit(X)  # no ConvergenceWarning: warnings are errors
+    assert model.n_iter_ == 3
+    assert not model.converged_
+    assert not model.interrupted_
+
+
+def test_an_error_in_the_callback_comes_out(X):
+    def broken(row):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        CPD(rank=3, callback=broken).fit(X)
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_the_progress_bar_shows_and_changes_nothing(cls, X, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    quiet = cls(rank=3, n_clusters=3, random_state=0).fit(X)
+    assert capsys.readouterr() == ("", "")
+    shown = cls(rank=3, n_clusters=3, random_state=0, verbose=True).fit(X)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert cls.__name__ in err
+    assert "objective" in err
+    np.testing.assert_array_equal(quiet.factors_[0], shown.factors_[0])
+
+
+def test_without_a_terminal_the_progress_bar_writes_no_control_codes(X, capsys, monkeypatch):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert CPD(rank=3, random_state=0, verbose=True).fit(X).n_iter_ > 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "\x1b" not in err
+
+
+def test_the_progress_bar_ends_with_an_error(X):
+    def broken(row):
+        raise ZeroDivisionError
+
+    for _ in range(2):  # a bar left running would refuse a second one
+        with pytest.raises(ZeroDivisionError):
+            CPD(rank=3, callback=broken, verbose=True).fit(X)
+    assert CPD(rank=3, verbose=True, random_state=0).fit(X).n_iter_ > 1
+
+
+# ---------------------------------------------------------------------------- Monitor
+
+
+def feed(monitor, values):
+    with monitor:
+        return [monitor.record({"objective": v}) for v in values]
+
+
+def test_monitor_needs_patience_in_a_row():
+    monitor = Monitor("m", max_iter=10, tol=0.1, patience=2)
+    assert feed(monitor, [5, 4.99, 3, 2.99, 2.98]) == [False, False, False, False, True]
+    assert monitor.converged
+    assert monitor.n_iter == 5
+
+
+def test_monitor_measures_against_the_size():
+    values = [100.0, 99.0]
+    assert feed(Monitor("m", max_iter=9, tol=0.1, patience=1, size=1.0), values)[-1] is False
+    assert feed(Monitor("m", max_iter=9, tol=0.1, patience=1, size=100.0), values)[-1] is True
+
+
+def test_monitor_forgets_at_a_new_phase():
+    monitor = Monitor("m", max_iter=9, tol=0.1, patience=1)
+    assert monitor.record({"objective": 1.0}) is False
+    monitor.new_phase()
+    assert monitor.record({"objective": 1.0}) is False
+    assert monitor.record({"objective": 1.0}) is True
+
+
+def test_monitor_that_settled_goes_on_in_a_new_phase():
+    monitor = Monitor("m", max_iter=9, tol=0.1, patience=1)
+    assert feed(monitor, [1.0, 1.0]) == [False, True]
+    monitor.new_phase()
+    assert monitor.record({"objective": 7.0}) is False
+    assert not monitor.converged
+
+
+def test_monitor_fills_terms_that_are_not_always_there():
+    monitor = Monitor("m", max_iter=9, tol=0.0)
+    monitor.record({"objective": 1.0})
+    monitor.record({"objective": 2.0, "contrast": 3.0})
+    monitor.record({"objective": 2.0})
+    column = monitor.history["contrast"]
+    assert math.isnan(column[0])
+    assert column[1] == 3.0
+    assert math.isnan(column[2])
+    assert {len(c) for c in monitor.history.values()} == {3}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_monitor_refuses_an_objective_that_is_not_finite(value):
+    monitor = Monitor("PLC", max_iter=9, tol=0.1)
+    monitor.record({"objective": 1.0})
+    with pytest.raises(NumericalError, match=r"PLC.*iteration 2.*scale=True") as caught:
+        monitor.record({"objective": value})
+    assert isinstance(caught.value, TensorContrastError)
+    assert monitor.history["objective"] == [1.0]
+
+
+def test_monitor_warns_only_when_iterations_ran_out():
+    done = Monitor("m", max_iter=2, tol=1.0, patience=1)
+    feed(done, [1.0, 1.0])
+    done.warn_if_unfinished()
+    stopped = Monitor("m", max_iter=2, tol=1e-9, callback=lambda row: True)
+    assert feed(stopped, [1.0]) == [True]
+    stopped.warn_if_unfinished()
+    Monitor("m", max_iter=2, tol=0.0).warn_if_unfinished()
+    open_end = Monitor("m", max_iter=2, tol=1e-9)
+    feed(open_end, [2.0, 1.0])
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        open_end.warn_if_unfinished()
+    assert done.converged
+    assert stopped.stopped
+
+
+def test_monitor_callback_gets_a_copy():
+    monitor = Monitor("m", max_iter=3, tol=0.0, callback=lambda row: row.clear())
+    feed(monitor, [1.0, 0.5])
+    assert monitor.history["objective"] == [1.0, 0.5]
