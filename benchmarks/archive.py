@@ -37,6 +37,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.common import RESULTS, environment
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate import comparison, data
 from tensorcontrast.evaluate.archive import (
@@ -262,7 +263,7 @@ def ablations() -> dict[str, Factory]:
                 rec.fs,
                 rec.channels,
                 tensorize=None if blocks is None else list(blocks),
-                decompose=PLC(**params),
+                decompose=build(PLC, **params),
                 random_state=seed,
             )
 

@@ -12,8 +12,8 @@ from tensorly.decomposition import parafac
 from benchmarks.common import Row, best_times
 from tensorcontrast.cp import kernels
 from tensorcontrast.solvers import als
-from tensorcontrast.solvers.contrast import PLCContrast
 from tensorcontrast.solvers.convergence import Monitor
+from tensorcontrast.solvers.paper_als import PLCContrast
 
 RANK = 32
 

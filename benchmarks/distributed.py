@@ -33,6 +33,7 @@ import distributed
 from benchmarks.common import Row, show, write
 from benchmarks.decompose import tensor
 from tensorcontrast import ATD, CPD, PLC
+from tensorcontrast.decompose.options import build
 
 RANK, DIMS, CORE = 32, (9, 33, 9), (9, 19, 6)
 #: Samples of a block: 55 MB of tensors, as Dask's own advice has it.
@@ -104,9 +105,9 @@ def models(iterations: int, callback: Any = None) -> dict[str, Any]:
     params = dict(rank=RANK, max_iter=iterations, tol=0, random_state=0, callback=callback)
     return {
         # On given cores, so that no sketch of the samples takes their place.
-        "CPD": CPD(**params, compress=CORE),
+        "CPD": build(CPD, **params, compress=CORE),
         "PLC.paper": PLC.paper(**params),
-        "ATD": ATD(**params),
+        "ATD": build(ATD, **params),
     }
 
 
@@ -286,11 +287,11 @@ def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
     """Time whole fits on two workers and in this process, each from the store to the model."""
     path, rows = folder / f"{n}.zarr", []
     timed = {
-        "CPD, 30 sweeps over all samples": lambda: CPD(
-            rank=RANK, max_iter=30, tol=0, compress=None, random_state=0
+        "CPD, 30 sweeps over all samples": lambda: build(
+            CPD, rank=RANK, max_iter=30, tol=0, compress=None, random_state=0
         ),
-        "CPD, 30 iterations": lambda: CPD(rank=RANK, max_iter=30, tol=0, random_state=0),
-        "PLC, 30 iterations": lambda: PLC(rank=RANK, max_iter=30, tol=0, random_state=0),
+        "CPD, 30 iterations": lambda: build(CPD, rank=RANK, max_iter=30, tol=0, random_state=0),
+        "PLC, 30 iterations": lambda: build(PLC, rank=RANK, max_iter=30, tol=0, random_state=0),
     }
     for name, make in timed.items():
         here, there = np.inf, np.inf

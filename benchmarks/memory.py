@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.common import Row, show, write
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast.decompose.options import build
 
 RECORDS, LEADS, TIMES = 21_837, 12, 5000
 
@@ -53,7 +54,7 @@ def fit(path: Path) -> None:
     model = ContrastiveFeatures(
         fs=500.0,
         tensorize=SpectrogramTensor.paper("ptb-xl"),
-        decompose=PLC(32, max_iter=50, tol=1e-4, random_state=0),
+        decompose=build(PLC, rank=32, max_iter=50, tol=1e-4, random_state=0),
         random_state=0,
     )
     begin = time.perf_counter()

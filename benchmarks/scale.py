@@ -21,6 +21,7 @@ from tensorcontrast import (
 from tensorcontrast.cp import compress, sketch
 from tensorcontrast.cp.graph import cluster
 from tensorcontrast.datasets import load_har, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.evaluate.protocol import (
     Split,
     atd_har_split,
@@ -28,8 +29,8 @@ from tensorcontrast.evaluate.protocol import (
     linear_probe,
     subject_split,
 )
-from tensorcontrast.solvers import als, tied
-from tensorcontrast.solvers.contrast import PLCContrast
+from tensorcontrast.solvers import als, gradient
+from tensorcontrast.solvers.paper_als import PLCContrast
 
 ITERATIONS, SEEDS, STARTS = 50, 4, 2
 
@@ -59,8 +60,9 @@ def accuracy(
 def _fit(T: np.ndarray, wanted: str, seed: int) -> tuple[Any, float]:
     """CPD of 50 iterations: "whole", on a "sketch" of the samples, or of their "cores"."""
     least = compress.LEAST_VALUES
-    model = CPD(
-        RANK,
+    model = build(
+        CPD,
+        rank=RANK,
         compress=None if wanted == "whole" else "auto",
         max_iter=ITERATIONS,
         tol=0,
@@ -197,7 +199,9 @@ def against_tensorly(n: int = 1500) -> list[Row]:
         times = []
         for _ in range(3):
             begin = time.perf_counter()
-            fitted = CPD(RANK, compress=wanted, **(options | {"max_iter": count})).fit(X)
+            fitted = build(CPD, rank=RANK, compress=wanted, **(options | {"max_iter": count})).fit(
+                X
+            )
             times.append((time.perf_counter() - begin) / count)
         seconds[key], errors[key] = min(times), fitted.reconstruction_error_
     name = f"{n}×18×33×33, rank {RANK}"
@@ -275,15 +279,15 @@ def clustering(n: int = 100_000) -> list[Row]:
         W = als.solve_features(views, factors, als.no_contrast, 1e-3, memory)[0].W
         _, centers = cluster(W, count)
         memory.centers = centers
-        norms = tied.squared_norms(views)
-        descent = tied.TiedContrast(contrast)
+        norms = gradient.squared_norms(views)
+        descent = gradient.TiedContrast(contrast)
         memory.W = memory.V = None
 
         def work(
             count: int = count,
             memory: als.Memory = memory,
             contrast: PLCContrast = contrast,
-            descent: tied.TiedContrast = descent,
+            descent: gradient.TiedContrast = descent,
             norms: Any = norms,
         ) -> None:
             if count == 6:
@@ -292,7 +296,7 @@ def clustering(n: int = 100_000) -> list[Row]:
                 descent.epoch(
                     views,
                     factors,
-                    tied.Adam(0.0, 1),
+                    gradient.Adam(0.0, 1),
                     alpha=1e-3,
                     memory=memory,
                     rng=np.random.default_rng(0),

@@ -20,6 +20,7 @@ from sklearn.base import clone
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, load_model
 from tensorcontrast.datasets import download, load_har, make_cp_tensor, registry
 from tensorcontrast.datasets.download import fetch
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DataNotFoundError, FileError
 from tensorcontrast.io.atomic import atomic_write, one_at_a_time
 
@@ -27,10 +28,10 @@ X = make_cp_tensor(n_samples=50, dims=(4, 5, 6), rank=3, noise=0.1, random_state
 SIGNALS = np.random.default_rng(0).standard_normal((24, 3, 64)).astype(np.float32)
 SHORT = {"max_iter": 6, "tol": 0, "random_state": 0}
 MODELS = [
-    CPD(rank=3, **SHORT),
-    ATD(rank=3, **SHORT),
-    PLC(rank=3, **SHORT),
-    PLC(rank=3, solver="als", **SHORT),
+    build(CPD, rank=3, **SHORT),
+    build(ATD, rank=3, **SHORT),
+    build(PLC, rank=3, **SHORT),
+    build(PLC, rank=3, solver="als", **SHORT),
 ]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="processes and users as on POSIX systems")
 
@@ -56,7 +57,7 @@ def tensor_features(seed):
 
 
 def signal_features(seed):
-    model = ContrastiveFeatures(fs=16.0, decompose=PLC(rank=2, **SHORT), random_state=seed)
+    model = ContrastiveFeatures(fs=16.0, decompose=build(PLC, rank=2, **SHORT), random_state=seed)
     return model.fit_transform(SIGNALS)
 
 

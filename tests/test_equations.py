@@ -11,8 +11,9 @@ from tensorcontrast.cp import kernels, losses, updates
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.solvers import als
-from tensorcontrast.solvers.contrast import PLCContrast
+from tensorcontrast.solvers.paper_als import PLCContrast
 
 N, R, DIMS = 12, 3, (4, 3, 5)
 LABELS = np.arange(N) % 3
@@ -188,8 +189,8 @@ def test_E13_linear_convergence():
 @pytest.mark.parametrize("epsilon", [0.02, 0.2])
 def test_E14_epsilon_region(data, epsilon):
     settings = {"rank": 3, "n_clusters": 3, "epsilon": epsilon, "random_state": 0, "tol": 1e-4}
-    plain = PLC(solver="als", beta=0.0, **settings).fit(data)
-    model = PLC(solver="als", beta="auto", **settings).fit(data)
+    plain = build(PLC, solver="als", beta=0.0, **settings).fit(data)
+    model = build(PLC, solver="als", beta="auto", **settings).fit(data)
     assert model.beta_ > 0
     limit = (1 + epsilon) * plain.reconstruction_error_
     assert plain.reconstruction_error_ < model.reconstruction_error_ <= limit * (1 + 1e-9)

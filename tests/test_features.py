@@ -20,6 +20,7 @@ from tensorcontrast import (
 )
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.blocks import Joined
+from tensorcontrast.decompose.options import build
 from tensorcontrast.features import _nuisance_differences
 from tensorcontrast.tensorize.blocks import learn_blocks
 from tensorcontrast.utils import checks
@@ -167,7 +168,7 @@ def test_fresh_views_are_drawn_each_iteration(rec):
         calls.append(len(X))
         return augment.gentle()(X, rng)
 
-    part = PLC(rank=4, solver="tied", n_epochs=7, max_iter=60, tol=1e-3)
+    part = build(PLC, rank=4, solver="tied", n_epochs=7, max_iter=60, tol=1e-3)
     model = made(rec, part, augment=counted, fresh_views=True).fit(rec.X)
     assert len(calls) >= 7
     assert np.isfinite(model.transform(rec.X)).all()
@@ -249,7 +250,7 @@ def test_an_augmentation_that_changes_the_shape_is_refused(rec):
 def test_gaps_are_left_out(rec):
     gaps = rec.X.copy()
     gaps[::5, 1, 40:50] = np.nan
-    part = PLC(4, max_iter=200, tol=1e-3)
+    part = build(PLC, rank=4, max_iter=200, tol=1e-3)
     model = made(rec, part, tensorize=None, missing="mask").fit(gaps)
     assert model.block_scales_ is None
     assert model.decompose_.nuisance_gains_ is None

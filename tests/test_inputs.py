@@ -7,6 +7,7 @@ from scipy import sparse
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, SpectrogramTensor
 from tensorcontrast.augment import Jitter, Scale
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -26,7 +27,7 @@ T_HIDDEN = RNG.random(T.shape) < 0.05
 
 
 def features(**options):
-    decompose = CPD(rank=3, max_iter=5, tol=0)
+    decompose = build(CPD, rank=3, max_iter=5, tol=0)
     return ContrastiveFeatures(fs=50.0, decompose=decompose, random_state=0, **options)
 
 
@@ -68,21 +69,21 @@ def test_masked_tensors_in_every_method(cls):
     masked = np.ma.MaskedArray(np.where(T_HIDDEN, -1e9, T), mask=T_HIDDEN)
     gaps = np.where(T_HIDDEN, np.nan, T)
     options = {"rank": 2, "random_state": 0, "max_iter": 5, "tol": 0}
-    model, wanted = (cls(missing="mask", **options).fit(x) for x in (masked, gaps))
+    model, wanted = (build(cls, missing="mask", **options).fit(x) for x in (masked, gaps))
     np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
     assert model.score(masked) == wanted.score(gaps)
     model.partial_fit(masked)
     wanted.partial_fit(gaps)
     np.testing.assert_array_equal(model.factors_[0], wanted.factors_[0])
-    plain = cls(**options).fit(T)
-    for call in (cls(**options).fit, plain.transform, plain.partial_fit, plain.score):
+    plain = build(cls, **options).fit(T)
+    for call in (build(cls, **options).fit, plain.transform, plain.partial_fit, plain.score):
         with pytest.raises(InvalidInputError, match=r"masked.*missing='mask'"):
             call(masked)
     with pytest.raises(InvalidInputError, match="masked"):
-        cls(**options).fit(lambda: iter([masked[:10], masked[10:]]))
+        build(cls, **options).fit(lambda: iter([masked[:10], masked[10:]]))
     if cls is not CPD:
         with pytest.raises(InvalidInputError, match="view is a masked array"):
-            cls(**options).fit(T, view=masked)
+            build(cls, **options).fit(T, view=masked)
     with pytest.raises(InvalidInputError, match="W is a masked array"):
         plain.inverse_transform(np.ma.masked_less(plain.transform(T), 0))
 
@@ -93,11 +94,11 @@ def test_masked_arrays_of_any_type(dtype):
     masked = np.ma.MaskedArray(values, mask=T_HIDDEN)
     gaps = np.where(T_HIDDEN, np.nan, values.astype("float32")).astype("float64")
     options = {"rank": 2, "random_state": 0, "missing": "mask", "dtype": "float64", "max_iter": 5}
-    model, wanted = (CPD(tol=0, **options).fit(x) for x in (masked, gaps))
+    model, wanted = (build(CPD, tol=0, **options).fit(x) for x in (masked, gaps))
     np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
     # NumPy drops the masks of a list.
     for parts in (list(masked), [list(window) for window in masked]):
-        listed = CPD(tol=0, **options).fit(parts)
+        listed = build(CPD, tol=0, **options).fit(parts)
         np.testing.assert_array_equal(listed.factors_[0], model.factors_[0])
 
 
@@ -122,7 +123,7 @@ def test_masked_blocks_of_dask_are_an_error():
     with pytest.raises(InvalidInputError, match="masked"):
         CPD(rank=2).fit(hidden)
     with pytest.raises(InvalidInputError, match="masked"):
-        CPD(rank=2, max_iter=3, tol=0).fit(X).transform(hidden).compute()
+        build(CPD, rank=2, max_iter=3, tol=0).fit(X).transform(hidden).compute()
 
 
 def test_masked_tensors_of_neural_estimators_are_an_error():
@@ -186,7 +187,7 @@ def test_tables_are_no_signals_but_can_be_tensors():
     table = pd.DataFrame(X[:, 0], columns=[f"t{i}" for i in range(64)])
     with pytest.raises(InvalidInputError, match=r"from_signals.*to_numpy\(\).reshape"):
         features().fit(table)
-    model = CPD(rank=2, max_iter=3, tol=0).fit(table)
+    model = build(CPD, rank=2, max_iter=3, tol=0).fit(table)
     assert model.feature_names_in_[1] == "t1"
 
 

@@ -8,7 +8,8 @@ from sklearn.exceptions import NotFittedError
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.cp import gls
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.solvers import als, descent, tied
+from tensorcontrast.decompose.options import build
+from tensorcontrast.solvers import als, gradient
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -52,11 +53,11 @@ def fit_and_stop(model, how, iteration, *args, **options):
 @pytest.mark.parametrize("how", ["Ctrl-C", "callback"])
 @pytest.mark.parametrize(("options", "beta"), [(GLS, 0.0), (TIED, 0.07)], ids=["gls", "tied"])
 def test_a_stop_before_the_contrast_leaves_nothing_of_the_fit_before(options, beta, how):
-    model = PLC(**options).fit(X)
+    model = build(PLC, **options).fit(X)
     assert (model.beta_, model.n_clusters_) == (beta, 3)
     assert (model.nuisance_gains_ is not None) == (options is GLS)
     fit_and_stop(model, how, 3, X)
-    fresh = fit_and_stop(PLC(**options), how, 3, X)
+    fresh = fit_and_stop(build(PLC, **options), how, 3, X)
     assert names(model) == names(fresh)
     assert (model.beta_, model.n_clusters_) == (0.0, 0)
     assert (model.nuisance_directions_, model.nuisance_gains_) == (None, None)
@@ -78,8 +79,8 @@ def test_a_stop_before_the_contrast_leaves_nothing_of_the_fit_before(options, be
 )
 def test_a_refit_with_other_parameters_is_a_fresh_fit(first, second):
     options = {**TIED, **first, **second}
-    model = PLC(**{**TIED, **first}).fit(X).set_params(**options).fit(X)
-    fresh = PLC(**options).fit(X)
+    model = build(PLC, **{**TIED, **first}).fit(X).set_params(**options).fit(X)
+    fresh = build(PLC, **options).fit(X)
     assert names(model) == names(fresh) == names(clone(model).fit(X))
     for name in ("beta_", "gamma_", "n_clusters_", "rank_", "core_dims_"):
         assert getattr(model, name) == getattr(fresh, name)
@@ -87,43 +88,47 @@ def test_a_refit_with_other_parameters_is_a_fresh_fit(first, second):
 
 
 def test_every_way_of_fitting_gives_the_same_attributes(tmp_path):
-    whole = names(PLC(**TIED).fit(X))
+    whole = names(build(PLC, **TIED).fit(X))
     ways = ({"solver": "als"}, {"beta": "auto"}, {"beta": 0.0}, {"fresh_views": True})
     for options in ways:
-        assert names(PLC(**{**TIED, **options}).fit(X)) == whole
+        assert names(build(PLC, **{**TIED, **options}).fit(X)) == whole
     metric = {"nuisance_directions_", "nuisance_gains_"}  # None of the class where there is none
-    assert names(PLC(**TIED).partial_fit(X)) == whole - metric
-    assert names(fit_and_stop(PLC(**TIED), "Ctrl-C", 10, X)) == whole
-    closed = names(PLC(**GLS).fit(X))
+    assert names(build(PLC, **TIED).partial_fit(X)) == whole - metric
+    assert names(fit_and_stop(build(PLC, **TIED), "Ctrl-C", 10, X)) == whole
+    closed = names(build(PLC, **GLS).fit(X))
     assert closed >= whole | {"nuisance_strength_"}
     for options in ({"beta": 0.0}, {"epsilon": 1e-9}, {"robust": "huber"}):
-        assert names(PLC(**{**GLS, **options}).fit(X)) == closed
-    assert names(fit_and_stop(PLC(**GLS), "Ctrl-C", 4, X)) == closed
-    searched = PLC(**{**TIED, "beta": "auto"}).fit(X)
+        assert names(build(PLC, **{**GLS, **options}).fit(X)) == closed
+    assert names(fit_and_stop(build(PLC, **GLS), "Ctrl-C", 4, X)) == closed
+    searched = build(PLC, **{**TIED, "beta": "auto"}).fit(X)
     assert searched.n_clusters_ == 3
     searched.save(tmp_path / "m.tcm")
     assert load_model(tmp_path / "m.tcm").n_clusters_ == 3
 
 
 def test_a_batch_after_a_fit_is_of_its_own_contrast():
-    model = PLC(**TIED).fit(X).set_params(beta=0.5, n_clusters=2)
+    model = build(PLC, **TIED).fit(X).set_params(beta=0.5, n_clusters=2)
     model.partial_fit(X[:30])
     assert (model.beta_, model.n_clusters_, model.interrupted_) == (0.5, 2, False)
     assert len(model.labels_) == 30
-    squeezed = PLC(**TIED, compress=(3, 4, 3)).fit(X)
+    squeezed = build(PLC, **TIED, compress=(3, 4, 3)).fit(X)
     assert squeezed.core_dims_ == (3, 4, 3)
     assert squeezed.partial_fit(X[:30]).core_dims_ == (5, 6, 4)
 
 
 def test_settings_of_scikit_learn_outlive_a_fit():
     pytest.importorskip("pandas")
-    model = CPD(**SHORT).set_output(transform="pandas").fit(X)
+    model = build(CPD, **SHORT).set_output(transform="pandas").fit(X)
     model.note = "mine"
     assert list(model.fit(X).transform(X).columns) == list(model.get_feature_names_out())
     assert model.note == "mine"
 
 
-@pytest.mark.parametrize("model", [CPD(**SHORT), ATD(**SHORT), PLC(**GLS), PLC(**TIED)], ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [build(CPD, **SHORT), build(ATD, **SHORT), build(PLC, **GLS), build(PLC, **TIED)],
+    ids=str,
+)
 def test_a_failed_fit_or_batch_changes_nothing(model):
     class Failure(Exception):
         pass
@@ -146,8 +151,8 @@ def test_a_failed_fit_or_batch_changes_nothing(model):
 
 
 PLACES = [
-    (TIED, descent.tied, "train"),
-    (TIED, tied.TiedContrast, "epoch"),
+    (TIED, gradient.tied, "train"),
+    (TIED, gradient.TiedContrast, "epoch"),
     (GLS, gls, "contrast_metric"),
     (GLS, gls, "select_strength"),
 ]
@@ -160,7 +165,7 @@ def test_what_was_done_before_ctrl_c_is_kept(options, module, function, monkeypa
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    model = PLC(**options)
+    model = build(PLC, **options)
     monkeypatch.setattr(module, function, interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"after .* iterations; .* can be used"):
         model.fit(X)
@@ -175,7 +180,7 @@ def test_what_was_done_before_ctrl_c_is_kept(options, module, function, monkeypa
 
 @pytest.mark.parametrize(("iteration", "beta"), [(3, 0.0), (10, 0.07)])
 def test_interrupted_features_can_be_used(iteration, beta, tmp_path):
-    part = PLC(**TIED, callback=interrupt_at(iteration))
+    part = build(PLC, **TIED, callback=interrupt_at(iteration))
     model = ContrastiveFeatures(decompose=part, random_state=0)
     with pytest.raises(KeyboardInterrupt, match=r"ContrastiveFeatures: PLC.fit .* can be used"):
         model.fit(SIGNALS)
@@ -195,7 +200,7 @@ def test_interrupted_before_there_is_anything_says_so(where, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    fitted = ContrastiveFeatures(decompose=PLC(**TIED), random_state=0).fit(SIGNALS)
+    fitted = ContrastiveFeatures(decompose=build(PLC, **TIED), random_state=0).fit(SIGNALS)
     before = fitted.transform(SIGNALS)
     fresh = clone(fitted)
     if where == "signals":
@@ -212,6 +217,6 @@ def test_interrupted_before_there_is_anything_says_so(where, monkeypatch):
 
 
 def test_a_refit_of_features_forgets_what_a_model_file_said():
-    model = ContrastiveFeatures(decompose=CPD(**SHORT), random_state=0).fit(SIGNALS)
+    model = ContrastiveFeatures(decompose=build(CPD, **SHORT), random_state=0).fit(SIGNALS)
     model.fitted_on_ = {"name": "other"}
     assert not hasattr(model.fit(SIGNALS), "fitted_on_")

@@ -14,6 +14,7 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.augment import Jitter
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import typical_spread
 from tensorcontrast.tensorize.convolution import _Convolutions
@@ -31,7 +32,7 @@ X = signals()
 
 
 def model(decompose=None, **options):
-    decompose = decompose or PLC(rank=4, max_iter=10, n_epochs=3, tol=1e-3)
+    decompose = decompose or build(PLC, rank=4, max_iter=10, n_epochs=3, tol=1e-3)
     return ContrastiveFeatures(fs=FS, decompose=decompose, random_state=0, **options)
 
 
@@ -92,7 +93,9 @@ def test_fits_on_a_level_find_what_is_on_top_of_it(offset):
         def transform(self, X):
             return super().transform(X)[:, :, 2:]
 
-    fits = [model(CPD(rank=4, max_iter=20, tol=0), tensorize=WithoutLevel(FS)) for _ in range(2)]
+    fits = [
+        model(build(CPD, rank=4, max_iter=20, tol=0), tensorize=WithoutLevel(FS)) for _ in range(2)
+    ]
     wanted, found = fits[0].fit_transform(X), fits[1].fit_transform(X + offset)
     assert relative(found, wanted) < 1e-3
     assert np.std(model().fit_transform(X + offset)) > 0
@@ -104,9 +107,12 @@ def test_tensors_that_float32_cannot_hold_are_an_error(kind):
     given = {"integers": (1e3 * T).astype("int64"), "list": T.tolist()}.get(kind, T)
     options = {"dtype": "float32"} if kind == "float32 asked for" else {}
     with pytest.raises(InvalidInputError, match=r"lose digits.*X minus its mean over windows"):
-        CPD(rank=2, **options).fit(given)
-    assert CPD(rank=2, max_iter=5, tol=0).fit(T).center_.dtype == np.float64
-    assert CPD(rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype == np.float32
+        build(CPD, rank=2, **options).fit(given)
+    assert build(CPD, rank=2, max_iter=5, tol=0).fit(T).center_.dtype == np.float64
+    assert (
+        build(CPD, rank=2, max_iter=5, tol=0, dtype="float32").fit(T - 1e6).center_.dtype
+        == np.float32
+    )
 
 
 @pytest.mark.parametrize("where", ["mapped", "dask", "coupled", "stream"])
@@ -222,7 +228,7 @@ def test_memory_mapped_files_and_dask_learn_the_same_of_the_same_windows(n, tmp_
     mapped[:] = made
     fits = []
     for source in (made, mapped, da.from_array(made, chunks=(400, 1, 64))):
-        part = CPD(rank=2, max_iter=2, tol=0)
+        part = build(CPD, rank=2, max_iter=2, tol=0)
         fits.append(model(part).fit(source))
     for other in fits:
         assert other.spectrogram_.unit_ == fits[0].spectrogram_.unit_

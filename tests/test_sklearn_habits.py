@@ -19,6 +19,7 @@ from sklearn.utils import resample, shuffle
 
 from tensorcontrast import CPD, PLC, ContrastiveFeatures, Recordings, SpectrogramTensor
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 
 
@@ -30,7 +31,9 @@ def rec():
 
 
 def features(**params):
-    return ContrastiveFeatures(decompose=CPD(3, max_iter=20, tol=1e-3), random_state=0, **params)
+    return ContrastiveFeatures(
+        decompose=build(CPD, rank=3, max_iter=20, tol=1e-3), random_state=0, **params
+    )
 
 
 @pytest.fixture
@@ -198,7 +201,7 @@ CLOSED_FORM += ["decomposition"]
 
 @pytest.mark.parametrize(("solver", "stages"), [("gls", CLOSED_FORM), ("tied", STAGES)])
 def test_verbose_shows_every_stage(rec, capsys, solver, stages):
-    core = PLC(3, solver=solver, n_epochs=2, max_iter=20, tol=1e-3)
+    core = build(PLC, rank=3, solver=solver, n_epochs=2, max_iter=20, tol=1e-3)
     model = ContrastiveFeatures(decompose=core, random_state=0, verbose=True)
     shown = model.fit(rec).transform(rec)
     out, err = capsys.readouterr()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorcontrast import augment, datasets
     from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.decompose import ATD, CPD, PLC
+    from tensorcontrast.decompose import ALS, ATD, CPD, PLC, Gradient, PaperALS
     from tensorcontrast.errors import TensorContrastError
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.io.model_files import load_model
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ALS",
     "ATD",
     "CPD",
     "PLC",
     "ContrastiveClassifier",
     "ContrastiveFeatures",
     "ConvolutionFeatures",
+    "Gradient",
+    "PaperALS",
     "Recordings",
     "SpectrogramTensor",
     "TensorContrastError",
@@ -36,6 +39,9 @@ __all__ = [
 
 #: Module of each public name; a module stands for itself.
 _LAZY = {
+    "ALS": "decompose",
+    "Gradient": "decompose",
+    "PaperALS": "decompose",
     "ATD": "decompose",
     "CPD": "decompose",
     "PLC": "decompose",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -12,7 +10,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +26,7 @@ from tensorcontrast.recordings.signals import (
     some_windows,
     warn_if_transposed,
 )
-from tensorcontrast.solvers import checkpoint
+from tensorcontrast.solvers.checkpoint import check_place
 from tensorcontrast.sources.source import is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
 from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
@@ -37,6 +35,7 @@ from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.arrays import as_array, as_float
 from tensorcontrast.utils.component_names import ComponentNamesMixin
+from tensorcontrast.utils.estimators import changed, changed_fitted
 from tensorcontrast.utils.progress import stage
 
 Array = NDArray[Any]
@@ -216,14 +215,36 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             )
         return self
 
-    def fit(self, X: Any, y: Any = None, *, resume: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
+        resume: Any = None,
+    ) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
-        ``y`` goes to the decomposition: see :meth:`PLC.fit`. The labels of ``Recordings`` are never
-        used unless they are passed as ``y``. ``resume`` goes on from a checkpoint of the
-        decomposition, where that has a ``checkpoint``; it needs a ``random_state`` that gives the
-        same view again.
+        Parameters
+        ----------
+        X : array-like [n, channel, time] or Recordings
+            Signals. The labels of ``Recordings`` are never used unless they are passed as ``y``.
+        y : array-like (n,), optional
+            Labels for the decomposition: see :meth:`PLC.fit`.
+        checkpoint : path, optional
+            Write the state of the decomposition to this file; see :meth:`CPD.fit`.
+        every : int, default=10
+            Iterations from one write of the checkpoint to the next.
+        resume : path or True, optional
+            Go on from a checkpoint; it needs a ``random_state`` that gives the same view again.
 
+        Returns
+        -------
+        self
+
+        Notes
+        -----
         Ctrl-C leaves a usable estimator whose ``decompose_.interrupted_`` is true, once the
         decomposition has done an iteration; before, the estimator stays as it was. The message
         of the KeyboardInterrupt says which, and what a checkpoint holds.
@@ -232,20 +253,20 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         name = type(self).__name__
         try:
             with learned.learning(self) as model:
-                interrupted = model._learn(X, y, resume)
+                interrupted = model._learn(X, y, checkpoint, every, resume)
         except KeyboardInterrupt as error:
             told = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
                 "estimator is as it was before fit"
             )
-            if not str(error) and getattr(self.decompose, "checkpoint", None) is not None:
+            if not str(error) and checkpoint is not None:
                 told += ", and no checkpoint was written"
             raise KeyboardInterrupt(f"{name}: {told}") from None
         if interrupted:
             raise KeyboardInterrupt(f"{name}: {interrupted}")
         return self
 
-    def _learn(self, X: Any, y: Any, resume: Any) -> str:
+    def _learn(self, X: Any, y: Any, place: Any, every: int, resume: Any) -> str:
         """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
         signals, fs, channels = self._signals(X)
         if channels is None and not _is_recordings(X):  # these have said so themselves
@@ -257,24 +278,21 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
                 "Recordings.read(path, window_s=10) or Recordings.from_signals"
             )
-        decompose = PLC() if self.decompose is None else clone(self.decompose)
-        if self.random_state is not None and decompose.get_params().get("random_state", 0) is None:
-            decompose.set_params(random_state=int(rng.integers(2**31 - 1)))
+        show = bool(self.verbose)
+        decompose = self._decomposition(rng)
         transformers = self._transformers(decompose, fs)
         labels.check_length(y, len(signals))
         if isinstance(decompose, CPEstimator):  # what is wrong with labels is told before any work
             y = decompose._read_labels(y, len(signals))
-        place = decompose.get_params().get("checkpoint")
+        kept = {} if place is None else {"checkpoint": place, "every": every}
+        if resume is not None:
+            kept["resume"] = resume
+        if kept and not isinstance(decompose, CPEstimator):
+            raise InvalidInputError(
+                f"{type(decompose).__name__} keeps no checkpoint; CPD, ATD and PLC do"
+            )
         if place is not None:
-            checkpoint.check_place(place)  # before any work
-        if self.missing == "mask":
-            for part in (*transformers, decompose):
-                if "missing" not in part.get_params():
-                    raise InvalidInputError(
-                        f"missing='mask': {type(part).__name__} cannot leave missing values out; "
-                        "use SpectrogramTensor with CPD, ATD or PLC, or fill the gaps"
-                    )
-                part.set_params(missing="mask")
+            check_place(place)  # before any work
         spread = is_dask(signals)
         if spread and not isinstance(decompose, CPEstimator):
             raise InvalidInputError(
@@ -284,7 +302,6 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         part = spread or isinstance(signals, np.memmap)
         few = some_windows(signals)
         few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
-        show = bool(self.verbose)
         unit: float | None = None
         for transformer in transformers:
             with stage(_STAGES.get(type(transformer), "tensors"), show=show):
@@ -313,7 +330,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             made = _tensors(signals, maker, augment, seed)
             return coupled(made.array(advance) if keep else made)
 
-        extra = {} if resume is None else {"resume": resume}
+        extra: dict[str, Any] = dict(kept)
         with threads.jobs(self.n_jobs):
             if _takes_nuisance(decompose):
                 with stage("nuisance covariance", show=show):
@@ -328,7 +345,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                     extra["view"] = view if self.fresh_views else view(rng, advance)
             interrupted = ""
             try:
-                with _bars_of(decompose, show):
+                # Decompositions that have progress bars of their own show these.
+                with stage("decomposition", show=show, live=not hasattr(decompose, "verbose")):
                     decompose.fit(X, y, **extra)
             except KeyboardInterrupt as error:
                 if not getattr(decompose, "interrupted_", False):
@@ -341,6 +359,25 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         self.channels_ = channels
         self.fs_ = fs
         return interrupted
+
+    def _decomposition(self, rng: np.random.Generator) -> Any:
+        """Return the unfitted decomposition, with seed, gaps and progress as they are here."""
+        given = PLC() if self.decompose is None else self.decompose
+        params: dict[str, Any] = {"missing": "mask"} if self._masks(given) else {}
+        if self.random_state is not None and given.get_params().get("random_state", 0) is None:
+            params["random_state"] = int(rng.integers(2**31 - 1))
+        if self.verbose:
+            params["verbose"] = True
+        return changed(given, **params)
+
+    def _masks(self, part: Any) -> bool:
+        """Whether a part has to leave missing values out; an error where it cannot."""
+        if self.missing == "mask" and "missing" not in part.get_params():
+            raise InvalidInputError(
+                f"missing='mask': {type(part).__name__} cannot leave missing values out; "
+                "use SpectrogramTensor with CPD, ATD or PLC, or fill the gaps"
+            )
+        return self.missing == "mask"
 
     def _transformers(self, decompose: Any, fs: float | None) -> list[Any]:
         """Return unfitted transformers of the blocks, with rate and threads where they take any."""
@@ -355,19 +392,22 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"tensorize={given!r}: pass a transformer, or a list of at least one"
             )
-        blocks = [clone(t) for t in blocks]
         if len(blocks) > 1 and not able:
             raise InvalidInputError(
                 f"{type(decompose).__name__} takes no coupled blocks; pass one transformer as "
                 "tensorize, or use CPD, ATD or PLC"
             )
-        for transformer in blocks:
-            params = transformer.get_params()
-            if params.get("fs", 0) is None:
-                transformer.set_params(fs=fs)
-            if self.n_jobs is not None and params.get("n_jobs", 0) is None:
-                transformer.set_params(n_jobs=self.n_jobs)
-        return blocks
+        return [self._transformer(given, fs) for given in blocks]
+
+    def _transformer(self, given: Any, fs: float | None) -> Any:
+        """Return an unfitted transformer, with rate, threads and gaps as they are here."""
+        params: dict[str, Any] = {"missing": "mask"} if self._masks(given) else {}
+        theirs = given.get_params()
+        if theirs.get("fs", 0) is None:
+            params["fs"] = fs
+        if self.n_jobs is not None and theirs.get("n_jobs", 0) is None:
+            params["n_jobs"] = self.n_jobs
+        return changed(given, **params)
 
     def transform(self, X: Any) -> Array:
         """Features (n, rank) of signals with the channels and length that were fitted.
@@ -401,8 +441,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             )
         if masked:
             # A model that was fitted on whole signals takes others where it is told to.
-            tensorize = copy(tensorize).set_params(missing="mask")
-            decompose = copy(decompose).set_params(missing="mask")
+            tensorize = changed_fitted(tensorize, missing="mask")
+            decompose = changed_fitted(decompose, missing="mask")
         with threads.jobs(self.n_jobs):
             parts = [
                 checks.plain_output(decompose, _coupled(block, tensorize, decompose))
@@ -623,21 +663,6 @@ def _nuisance_differences(few: Array, maker: Any, augment: Any) -> Array | None:
         rows[...] = maker.transform(step(some, rng))
         rows -= maker.transform(step(some, rng))
     return out.reshape(-1, *one.shape[1:]) if out.any() else None
-
-
-@contextmanager
-def _bars_of(decompose: Any, show: bool) -> Iterator[None]:
-    """Let a decomposition show its own progress bars, where it has them, for this fit."""
-    own = show and "verbose" in decompose.get_params()
-    before = decompose.verbose if own else False
-    if own:
-        decompose.set_params(verbose=True)
-    try:
-        with stage("decomposition", show=show, live=not own):
-            yield
-    finally:
-        if own:
-            decompose.set_params(verbose=before)
 
 
 def _coupled(rows: Any, maker: Any, decompose: Any) -> Any:

@@ -15,10 +15,11 @@ from tensorcontrast import (
     SpectrogramTensor,
     load_model,
 )
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 
 FEATURES = ContrastiveFeatures(
-    tensorize=SpectrogramTensor(), decompose=CPD(6, max_iter=30, tol=1e-3)
+    tensorize=SpectrogramTensor(), decompose=build(CPD, rank=6, max_iter=30, tol=1e-3)
 )
 
 
@@ -203,7 +204,7 @@ def test_what_the_classifier_sees(rec, kind):
 
 def test_coupled_blocks(rec, tmp_path):
     """The default features: spectrograms and random-convolution features."""
-    features = ContrastiveFeatures(decompose=CPD(6, max_iter=30, tol=1e-3))
+    features = ContrastiveFeatures(decompose=build(CPD, rank=6, max_iter=30, tol=1e-3))
     fitted = ContrastiveClassifier(features, random_state=0).fit(rec, few(rec.y))
     assert fitted.score(rec, rec.y) > 0.9
     fitted.save(tmp_path / "model.tcm")
@@ -215,7 +216,9 @@ def test_coupled_blocks(rec, tmp_path):
 def test_missing_values_leave_the_features_alone(rec):
     X = rec.X.copy()
     X[::7, 1, :20] = np.nan
-    features = ContrastiveFeatures(missing="mask", decompose=CPD(4, max_iter=20, tol=1e-3))
+    features = ContrastiveFeatures(
+        missing="mask", decompose=build(CPD, rank=4, max_iter=20, tol=1e-3)
+    )
     fitted = ContrastiveClassifier(features, random_state=0).fit(X, rec.y)
     assert fitted.rows_ is None
     assert fitted.score(X, rec.y) > 0.6

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, Recordings, SpectrogramTensor, load_model
+from tensorcontrast.decompose.options import build
 from tensorcontrast.io import container, model_files
 
 LONG = ["--rank", "3", "-p", "max_iter=30", "-p", "tol=0", "-p", "every=3"]
@@ -250,7 +251,7 @@ def test_missing_values_are_left_out(cli, holes, data, tmp_path, small):
     assert done.json["samples"] == 90
     rec = Recordings.read(holes, allow_nan=True)
     own = ContrastiveFeatures(
-        decompose=PLC(3, max_iter=8, tol=0), missing="mask", random_state=0
+        decompose=build(PLC, rank=3, max_iter=8, tol=0), missing="mask", random_state=0
     ).fit(rec)
     model = load_model(path)
     for U, V in zip(model.factors_, own.factors_, strict=True):

@@ -7,6 +7,7 @@ import pytest
 
 from tensorcontrast import CPD, ContrastiveFeatures, Recordings, augment, load_model
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 
 
 def test_fit_writes_a_model_that_gives_the_same_features_as_the_library(
@@ -24,7 +25,9 @@ def test_fit_writes_a_model_that_gives_the_same_features_as_the_library(
     assert (found["samples"], found["n_times"], found["fs"]) == (90, 64, 100.0)
     model = load_model(path)
     assert model.decompose.callback is None
-    own = ContrastiveFeatures(decompose=CPD(4, max_iter=5, tol=0), random_state=3).fit(recordings)
+    own = ContrastiveFeatures(decompose=build(CPD, rank=4, max_iter=5, tol=0), random_state=3).fit(
+        recordings
+    )
     np.testing.assert_allclose(
         model.transform(recordings), own.transform(recordings), rtol=1e-4, atol=1e-5
     )

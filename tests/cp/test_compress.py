@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.cp import compress, kernels
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import prepare
 from tensorcontrast.sources import source
@@ -139,8 +140,8 @@ def planted():
 def test_a_compressed_fit_is_the_fit_of_the_data(cls, compressed, planted):
     X, _ = planted
     options = {"rank": 3, "random_state": 0, "tol": 1e-5, "n_init": 3}
-    whole = cls(compress=None, **options).fit(X)
-    small = cls(compress=compressed, **options).fit(X)
+    whole = build(cls, compress=None, **options).fit(X)
+    small = build(cls, compress=compressed, **options).fit(X)
     assert np.prod(small.core_dims_) < np.prod(whole.core_dims_) == np.prod(X.shape[1:])
     near = 0.03 if cls is PLC else 0.01  # the descent ends near, not at, a minimum
     assert small.reconstruction_error_ == pytest.approx(whole.reconstruction_error_, rel=near)
@@ -157,8 +158,8 @@ def test_a_compressed_fit_is_the_fit_of_the_data(cls, compressed, planted):
 
 def test_full_ranks_are_the_fit_of_the_data_itself(planted):
     X, _ = planted
-    whole = CPD(3, compress=None, random_state=0).fit(X)
-    full = CPD(3, compress=X.shape[1:], random_state=0).fit(X)
+    whole = build(CPD, rank=3, compress=None, random_state=0).fit(X)
+    full = build(CPD, rank=3, compress=X.shape[1:], random_state=0).fit(X)
     assert full.core_dims_ == X.shape[1:]
     np.testing.assert_allclose(full.reconstruction_error_, whole.reconstruction_error_, rtol=1e-4)
 
@@ -176,14 +177,14 @@ def test_auto_leaves_small_data_alone_and_compresses_large(monkeypatch, planted)
 
 def test_given_factors_start_the_compressed_fit(planted):
     X, _ = planted
-    first = CPD(3, random_state=0, tol=1e-6).fit(X)
-    again = CPD(3, init=first.factors_, compress=(5, 6, 6), max_iter=2, tol=0).fit(X)
+    first = build(CPD, rank=3, random_state=0, tol=1e-6).fit(X)
+    again = build(CPD, rank=3, init=first.factors_, compress=(5, 6, 6), max_iter=2, tol=0).fit(X)
     assert again.reconstruction_error_ == pytest.approx(first.reconstruction_error_, rel=0.01)
 
 
 def test_a_compressed_model_goes_on_with_partial_fit(planted):
     X, _ = planted
-    model = CPD(3, random_state=0, compress=(5, 6, 6)).fit(X)
+    model = build(CPD, rank=3, random_state=0, compress=(5, 6, 6)).fit(X)
     before = model.score(X)
     model.partial_fit(X[:60]).partial_fit(X[60:])
     assert model.score(X) > before - 0.01
@@ -194,7 +195,7 @@ def test_a_compressed_model_goes_on_with_partial_fit(planted):
 def test_ranks_that_do_not_fit_the_modes(wrong, planted):
     X, _ = planted
     with pytest.raises(InvalidInputError, match="one rank a mode"):
-        CPD(3, compress=wrong).fit(X)
+        build(CPD, rank=3, compress=wrong).fit(X)
 
 
 def test_the_lost_energy_is_part_of_the_norm(planted):

@@ -8,8 +8,10 @@ import pytest
 from tensorcontrast import CPD, PLC, load_model
 from tensorcontrast.cp import compress, gls, kernels
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose import metric
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
-from tensorcontrast.solvers import tied
+from tensorcontrast.solvers import gradient
 from tensorcontrast.utils import threads
 
 DIMS, RANK, N = (5, 6, 4), 3, 90
@@ -30,13 +32,13 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return PLC(**FAST).fit(data[0], nuisance=data[1])
+    return build(PLC, **FAST).fit(data[0], nuisance=data[1])
 
 
 @pytest.fixture(scope="module")
 def plain(data):
     """The CPD that a fit starts from."""
-    return PLC(**FAST, beta=0).fit(data[0])
+    return build(PLC, **FAST, beta=0).fit(data[0])
 
 
 def made_up(seed=0, i=20, r=3, q=4):
@@ -394,7 +396,7 @@ def test_a_fit_stays_inside_the_region(data, model, plain):
         for m in (model, plain)
     ]
     assert moved[0] < 0.9 * moved[1]
-    wide = PLC(**FAST, epsilon=0.3).fit(X, nuisance=rows)
+    wide = build(PLC, **FAST, epsilon=0.3).fit(X, nuisance=rows)
     assert wide.nuisance_strength_ < model.nuisance_strength_
     assert wide.reconstruction_error_ > model.reconstruction_error_
 
@@ -407,8 +409,8 @@ def test_factors_are_those_of_the_cpd_that_it_starts_from(data, model, plain):
 def test_inverse_transform_gives_the_reconstruction_of_oblique_coordinates(data, model):
     X = data[0]
     flat = ((X - model.center_) / model.scale_).reshape(N, -1).astype("f8")
-    metric = gls.metric_of(model)
-    W = flat @ gls.projector(model.factors_, model.ridge_, metric, 1.0).astype("f8")
+    found = metric.metric_of(model)
+    W = flat @ gls.projector(model.factors_, model.ridge_, found, 1.0).astype("f8")
     made = (W @ kernels.khatri_rao(model.factors_).T).reshape(X.shape) * model.scale_
     found = model.inverse_transform(model.transform(X)) - model.center_
     np.testing.assert_allclose(found, made, atol=1e-4 * np.abs(made).max())
@@ -432,7 +434,7 @@ def test_inverse_transform_gives_the_reconstruction_of_oblique_coordinates(data,
 )
 def test_features_of_the_fit_are_those_of_transform(options, data):
     X, rows = data
-    model = PLC(**FAST | options, epsilon=0.2).fit(X, nuisance=rows)
+    model = build(PLC, **FAST | options, epsilon=0.2).fit(X, nuisance=rows)
     assert model.nuisance_gains_ is not None
     assert model.view_features_ is None
     np.testing.assert_allclose(model.features_, model.transform(X), atol=2e-4)
@@ -447,7 +449,7 @@ def test_beta_0_has_no_metric_but_divides_the_overlap(data, plain):
     X = data[0]
     assert plain.nuisance_gains_ is plain.nuisance_directions_ is plain.nuisance_strength_ is None
     assert (plain.beta_, plain.n_clusters_) == (0.0, 0)
-    again = PLC(**FAST, beta=0).fit(X, nuisance=data[1])
+    again = build(PLC, **FAST, beta=0).fit(X, nuisance=data[1])
     np.testing.assert_array_equal(again.transform(X), plain.transform(X))
     flat = ((X - plain.center_) / plain.scale_).reshape(N, -1).astype("f8")
     columns = gls.projector(kernels.in_float64(plain.factors_), plain.ridge_, None, 2 / 3)
@@ -458,32 +460,32 @@ def test_beta_0_has_no_metric_but_divides_the_overlap(data, plain):
 
 def test_gamma_0_leaves_the_augmentations_alone(data):
     X, rows = data
-    model = PLC(**FAST, gamma=0.0).fit(X, nuisance=rows)
+    model = build(PLC, **FAST, gamma=0.0).fit(X, nuisance=rows)
     V, variances, _ = gls.principal_directions(rows.reshape(len(rows), -1) / model.scale_)
     by_hand = gls.gains(variances, model.nuisance_strength_)
     np.testing.assert_allclose(model.nuisance_gains_[:4], by_hand[:4], rtol=1e-3)
     assert (model.nuisance_gains_[4:] < 0.01).all()
     mine = model.nuisance_directions_.reshape(len(model.nuisance_gains_), -1)
     np.testing.assert_allclose(np.abs(mine[:4] @ V[:4].T), np.eye(4), atol=1e-3)
-    assert PLC(**FAST, gamma=0.0).fit(X).nuisance_gains_ is None
+    assert build(PLC, **FAST, gamma=0.0).fit(X).nuisance_gains_ is None
 
 
 def test_without_transformation_invariance_the_nuisance_is_not_used(data):
     X, rows = data
-    off = PLC(**FAST, trans_inv=False).fit(X, nuisance=rows)
-    none = PLC(**FAST).fit(X)
+    off = build(PLC, **FAST, trans_inv=False).fit(X, nuisance=rows)
+    none = build(PLC, **FAST).fit(X)
     assert none.nuisance_gains_ is not None  # of deviations within pseudo classes
     np.testing.assert_array_equal(off.nuisance_directions_, none.nuisance_directions_)
     np.testing.assert_array_equal(off.transform(X), none.transform(X))
-    neither = PLC(**FAST, trans_inv=False, gamma=0.0).fit(X, nuisance=rows)
+    neither = build(PLC, **FAST, trans_inv=False, gamma=0.0).fit(X, nuisance=rows)
     assert neither.nuisance_gains_ is None
 
 
 def test_without_nuisance_the_differences_of_views_are_it(data):
     X, rows = data
     view, y = X + np.resize(rows, X.shape), np.arange(N) % 9
-    drawn = PLC(**FAST, graph="true").fit(X, y, view=view)
-    given = PLC(**FAST, graph="true").fit(X, y, nuisance=view - X)
+    drawn = build(PLC, **FAST, graph="true").fit(X, y, view=view)
+    given = build(PLC, **FAST, graph="true").fit(X, y, nuisance=view - X)
     assert drawn.nuisance_strength_ == pytest.approx(given.nuisance_strength_, rel=1e-3)
     np.testing.assert_allclose(drawn.transform(X), given.transform(X), atol=1e-3)
     np.testing.assert_allclose(drawn.view_features_, drawn.transform(view), atol=1e-4)
@@ -495,7 +497,7 @@ def test_views_may_be_drawn_by_a_function(data):
     def drawn(rng):
         return X + rng.normal(size=X.shape).astype("f4")
 
-    model = PLC(**FAST).fit(X, view=drawn)
+    model = build(PLC, **FAST).fit(X, view=drawn)
     assert model.nuisance_gains_ is not None
     assert model.view_features_.shape == model.features_.shape
     np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-4)
@@ -508,8 +510,8 @@ def test_no_view_is_drawn_without_need(data):
         calls.append(len(X))
         return X
 
-    assert PLC(**FAST).fit(data[0]).view_features_ is None
-    found = PLC(**FAST, augment=never).fit(data[0])  # whoever gives one wants it
+    assert build(PLC, **FAST).fit(data[0]).view_features_ is None
+    found = build(PLC, **FAST, augment=never).fit(data[0])  # whoever gives one wants it
     assert calls
     assert found.view_features_.shape == found.features_.shape
 
@@ -518,17 +520,17 @@ def test_labels_of_the_fit_are_its_pseudo_classes(data, model):
     assert model.n_clusters_ == N // 4
     assert model.labels_.shape == (N,)
     assert 2 <= len(np.unique(model.labels_)) <= N // 4
-    few = PLC(**FAST, n_clusters=5).fit(data[0], nuisance=data[1])
+    few = build(PLC, **FAST, n_clusters=5).fit(data[0], nuisance=data[1])
     assert few.n_clusters_ == 5
     assert set(few.labels_.tolist()) <= set(range(5))
     with pytest.raises(InvalidInputError, match="fewer than n_clusters=91"):
-        PLC(**FAST, n_clusters=91).fit(data[0])
+        build(PLC, **FAST, n_clusters=91).fit(data[0])
 
 
 def test_true_labels_make_the_graph(data):
     X, rows = data
     y = np.arange(N) % 3
-    found = PLC(**FAST, graph="true").fit(X, y, nuisance=rows)
+    found = build(PLC, **FAST, graph="true").fit(X, y, nuisance=rows)
     np.testing.assert_array_equal(found.labels_, y)
     flat = (X - found.center_).reshape(N, -1) / found.scale_
     parts = [
@@ -540,14 +542,14 @@ def test_true_labels_make_the_graph(data):
     by_hand = gls.gains(variances, found.nuisance_strength_)
     np.testing.assert_allclose(mine[:6], by_hand[:6], rtol=1e-2)
     with pytest.raises(InvalidInputError, match="graph from labels"):
-        PLC(**FAST, graph="true").fit(X, nuisance=rows)
+        build(PLC, **FAST, graph="true").fit(X, nuisance=rows)
 
 
 @pytest.mark.parametrize("graph", ["pseudo", "true"])
 def test_some_labels_take_part_in_the_graph(graph, data):
     X, rows = data
     y = np.where(np.arange(N) < 30, np.arange(N) % 3, -1)
-    found = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
+    found = build(PLC, **FAST, graph=graph).fit(X, y, nuisance=rows)
     for c in range(3):
         assert len(np.unique(found.labels_[:30][y[:30] == c])) == 1
     assert len(np.unique(found.labels_[:30])) == 3
@@ -557,7 +559,7 @@ def test_some_labels_take_part_in_the_graph(graph, data):
 
 
 def test_a_fit_without_nuisance_forgets_that_of_the_last_one(data):
-    model = PLC(**FAST).fit(data[0], nuisance=data[1])
+    model = build(PLC, **FAST).fit(data[0], nuisance=data[1])
     model.set_params(beta=0).fit(data[0])
     assert model.nuisance_gains_ is None
     np.testing.assert_allclose(model.features_, model.transform(data[0]), atol=1e-5)
@@ -566,7 +568,7 @@ def test_a_fit_without_nuisance_forgets_that_of_the_last_one(data):
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_a_few_windows_are_enough(n, data):
     X, rows = data
-    model = PLC(**FAST | {"tol": 1e-3}).fit(X[:n], nuisance=rows)
+    model = build(PLC, **FAST | {"tol": 1e-3}).fit(X[:n], nuisance=rows)
     assert model.n_clusters_ == 2
     assert np.isfinite(model.transform(X)).all()
     assert reconstructed(model, X[:n]) == pytest.approx(model.reconstruction_error_, rel=1e-3)
@@ -574,10 +576,10 @@ def test_a_few_windows_are_enough(n, data):
 
 @pytest.mark.parametrize("graph", ["pseudo", "true"])
 def test_the_metric_of_many_windows_is_found_from_some(graph, data, monkeypatch):
-    monkeypatch.setattr(tied, "DESCENT_ROWS", 60)
+    monkeypatch.setattr(gradient, "DESCENT_ROWS", 60)
     X, rows = data
     y = np.where(np.arange(N) < 40, np.arange(N) % 2, -1)
-    model = PLC(**FAST, graph=graph, epsilon=0.2).fit(X, y, nuisance=rows)
+    model = build(PLC, **FAST, graph=graph, epsilon=0.2).fit(X, y, nuisance=rows)
     assert model.nuisance_gains_ is not None
     assert model.features_.shape == (N, RANK)
     assert model.labels_.shape == (N,)
@@ -592,7 +594,7 @@ def test_a_fit_that_is_interrupted_has_no_metric_yet(data):
         if len(steps) == 3:
             raise KeyboardInterrupt
 
-    model = PLC(**FAST, callback=stop)
+    model = build(PLC, **FAST, callback=stop)
     with pytest.raises(KeyboardInterrupt, match="after 3 iterations"):
         model.fit(data[0], nuisance=data[1])
     assert model.nuisance_gains_ is model.nuisance_strength_ is None
@@ -603,7 +605,7 @@ def test_a_fit_that_is_interrupted_has_no_metric_yet(data):
 def test_windows_with_gaps_have_no_metric(data):
     X = data[0].copy()
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
-    model = PLC(**FAST | {"max_iter": 200}, missing="mask").fit(X)
+    model = build(PLC, **FAST | {"max_iter": 200}, missing="mask").fit(X)
     assert model.nuisance_gains_ is model.nuisance_strength_ is None
     assert np.isfinite(model.transform(X)).all()
     np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-3)
@@ -629,8 +631,8 @@ def test_cores_as_the_tensors_that_they_stand_for():
 
 def test_cores_that_lose_nothing_give_the_same_metric(data):
     X, rows = data
-    whole = PLC(**FAST, compress=None, gamma=0.0).fit(X, nuisance=rows)
-    cores = PLC(**FAST, compress=list(DIMS), gamma=0.0).fit(X, nuisance=rows)
+    whole = build(PLC, **FAST, compress=None, gamma=0.0).fit(X, nuisance=rows)
+    cores = build(PLC, **FAST, compress=list(DIMS), gamma=0.0).fit(X, nuisance=rows)
     assert cores.core_dims_ == DIMS
     assert cores.nuisance_strength_ == pytest.approx(whole.nuisance_strength_, rel=0.1)
     V, U = (m.nuisance_directions_.reshape(-1, X[0].size)[:4] for m in (whole, cores))
@@ -641,18 +643,18 @@ def test_coupled_blocks_take_coupled_nuisance(data):
     X, rows = data
     blocks = [X, X[:, :, 0, 0]]
     differences = [rows, rows[:, :, 0, 0]]
-    model = PLC(**FAST).fit(blocks, nuisance=differences)
+    model = build(PLC, **FAST).fit(blocks, nuisance=differences)
     assert model.nuisance_gains_ is not None
     np.testing.assert_allclose(model.features_, model.transform(blocks), atol=1e-4)
     assert model.nuisance_directions_.shape[1:] == tuple(model.dims_)
     made = model.inverse_transform(model.transform(blocks))
     assert [block.shape for block in made] == [block.shape for block in blocks]
     with pytest.raises(InvalidInputError, match="nuisance"):
-        PLC(**FAST).fit(blocks, nuisance=rows)
+        build(PLC, **FAST).fit(blocks, nuisance=rows)
 
 
 def test_a_stream_goes_on_with_the_metric(data):
-    model = PLC(**FAST).fit(data[0], nuisance=data[1])
+    model = build(PLC, **FAST).fit(data[0], nuisance=data[1])
     gains = model.nuisance_gains_.copy()
     model.partial_fit(data[0][:40])
     np.testing.assert_array_equal(model.nuisance_gains_, gains)
@@ -662,13 +664,13 @@ def test_a_stream_goes_on_with_the_metric(data):
 
 
 def test_the_error_of_a_stream_is_that_of_its_features(data):
-    model = PLC(**FAST).fit(data[0], nuisance=data[1]).partial_fit(data[0][:40])
+    model = build(PLC, **FAST).fit(data[0], nuisance=data[1]).partial_fit(data[0][:40])
     error = reconstructed(model, data[0][:40])
     assert model.reconstruction_error_ == pytest.approx(error, rel=1e-4)
 
 
 def test_a_stream_from_the_start_has_no_metric(data):
-    model = PLC(**FAST)
+    model = build(PLC, **FAST)
     for at in (0, 45):
         model.partial_fit(data[0][at : at + 45])
     assert model.nuisance_gains_ is None
@@ -678,9 +680,9 @@ def test_a_stream_from_the_start_has_no_metric(data):
 def test_on_dask_as_in_memory(data):
     array = pytest.importorskip("dask.array")
     (X, rows), y = data, np.arange(N) % 9  # clusters would depend on rounding
-    here = PLC(**FAST, graph="true").fit(X, y, nuisance=rows)
+    here = build(PLC, **FAST, graph="true").fit(X, y, nuisance=rows)
     chunks = array.from_array(X, chunks=(40, -1, -1, -1))
-    there = PLC(**FAST, graph="true").fit(chunks, y, nuisance=rows)
+    there = build(PLC, **FAST, graph="true").fit(chunks, y, nuisance=rows)
     assert there.nuisance_strength_ == pytest.approx(here.nuisance_strength_, rel=0.02)
     found = np.asarray(there.transform(array.from_array(X, chunks=(50, -1, -1, -1))))
     np.testing.assert_allclose(found, here.transform(X), atol=5e-3)
@@ -702,7 +704,7 @@ def test_on_dask_as_in_memory(data):
 )
 def test_wrong_nuisance_is_told_before_any_work(rows, message, data):
     steps = []
-    model = PLC(**FAST, callback=steps.append)
+    model = build(PLC, **FAST, callback=steps.append)
     with pytest.raises(InvalidInputError, match=message):
         model.fit(data[0], nuisance=rows)
     assert not steps
@@ -713,14 +715,14 @@ def test_who_cannot_take_nuisance_says_so(data):
     X, rows = data
     for solver in ("als", "tied"):
         with pytest.raises(InvalidInputError, match=f"solver='{solver}'"):
-            PLC(**FAST, solver=solver).fit(X, nuisance=rows)
+            build(PLC, **FAST, solver=solver).fit(X, nuisance=rows)
     with pytest.raises(InvalidInputError, match="missing='mask'"):
-        PLC(**FAST, missing="mask").fit(X, nuisance=rows)
+        build(PLC, **FAST, missing="mask").fit(X, nuisance=rows)
 
 
 def test_gaps_are_filled_by_the_model_before_the_metric(data):
     X, rows = data
-    model = PLC(**FAST).fit(X, nuisance=rows)
+    model = build(PLC, **FAST).fit(X, nuisance=rows)
     whole = model.transform(X)
     Z = X.copy()
     Z[:10, 0, 0] = np.nan
@@ -731,16 +733,18 @@ def test_gaps_are_filled_by_the_model_before_the_metric(data):
 
 def test_nuisance_without_variance_is_none(data):
     X, y = data[0], np.arange(N) % 9
-    still = PLC(**FAST, graph="true").fit(X, y, nuisance=np.ones((5, *DIMS)))
-    none = PLC(**FAST, graph="true").fit(X, y)
+    still = build(PLC, **FAST, graph="true").fit(X, y, nuisance=np.ones((5, *DIMS)))
+    none = build(PLC, **FAST, graph="true").fit(X, y)
     np.testing.assert_allclose(still.transform(X), none.transform(X), atol=2e-3)
-    assert PLC(**FAST, gamma=0.0).fit(X, nuisance=np.ones((5, *DIMS))).nuisance_gains_ is None
+    assert (
+        build(PLC, **FAST, gamma=0.0).fit(X, nuisance=np.ones((5, *DIMS))).nuisance_gains_ is None
+    )
 
 
 def test_cpd_has_the_coordinates_of_E12(data):
-    model = CPD(**FAST).fit(data[0])
+    model = build(CPD, **FAST).fit(data[0])
     assert model.nuisance_gains_ is None
-    assert gls.mixing_of(model) is None
+    assert metric.mixing_of(model) is None
 
 
 # ----------------------------------------------------------------------------- files

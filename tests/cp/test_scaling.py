@@ -5,6 +5,7 @@ import pytest
 
 from tensorcontrast.cp import scaling
 from tensorcontrast.decompose import PLC
+from tensorcontrast.decompose.options import build
 from tensorcontrast.utils import threads
 
 
@@ -41,7 +42,7 @@ def test_both_views_in_two_threads_give_the_same_bits(monkeypatch):
         monkeypatch.setattr(threads, "allowed", lambda count=count: count)
         with threads.for_two(1) as both:
             used.append(both is threads.in_turn)
-        model = PLC(3, n_clusters=5, n_epochs=3, tol=1e-2, random_state=0)
+        model = build(PLC, rank=3, n_clusters=5, n_epochs=3, tol=1e-2, random_state=0)
         fits.append(model.fit(X))
     assert used == [True, False]
     for one, two in zip(fits[0].factors_, fits[1].factors_, strict=True):

@@ -8,7 +8,8 @@ import pytest
 from tensorcontrast import CPD, PLC
 from tensorcontrast.cp import compress, kernels, sketch
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.solvers import als
+from tensorcontrast.decompose.options import build
+from tensorcontrast.solvers import als, runs
 from tensorcontrast.utils import threads
 
 
@@ -59,7 +60,7 @@ def test_a_sweep_over_the_rows_is_one_over_samples_in_their_span() -> None:
     X = data(noise=0.0).reshape(400, -1)
     X -= X.mean(axis=0)
     whole = als.Views.of(X, None)
-    brief = sketch.sketched(whole, 4, X.shape[1], seed=0)
+    brief = runs._sketched(whole, 4, X.shape[1], seed=0)
     assert brief is not None and brief.n_samples < 17 and brief.norm_x == whole.norm_x
     rng = np.random.default_rng(1)
     start = [rng.standard_normal((d, 4)).astype(np.float32) for d in (5, 8, 7)]
@@ -77,8 +78,8 @@ def test_a_sweep_over_the_rows_is_one_over_samples_in_their_span() -> None:
 def test_fits_on_sketches_are_as_good_and_say_every_iteration() -> None:
     X = data()
     options = {"rank": 4, "max_iter": 40, "tol": 0.0, "random_state": 0}
-    brief = CPD(**options).fit(X)
-    whole = CPD(**options, compress=None).fit(X)
+    brief = build(CPD, **options).fit(X)
+    whole = build(CPD, **options, compress=None).fit(X)
     assert brief.reconstruction_error_ <= 1.005 * whole.reconstruction_error_
     assert brief.n_iter_ == 40 and len(brief.history_["objective"]) == 40
     assert brief.features_.shape == (400, 4)
@@ -92,10 +93,10 @@ def test_fits_on_sketches_are_as_good_and_say_every_iteration() -> None:
 def test_whether_a_fit_has_settled_is_asked_of_all_iterations() -> None:
     from sklearn.exceptions import ConvergenceWarning
 
-    model = CPD(rank=4, random_state=0, tol=1e-4).fit(data())
+    model = build(CPD, rank=4, random_state=0, tol=1e-4).fit(data())
     assert model.converged_ and model.n_iter_ < 200
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        CPD(rank=4, random_state=0, max_iter=8, tol=1e-12).fit(data())
+        build(CPD, rank=4, random_state=0, max_iter=8, tol=1e-12).fit(data())
 
 
 @pytest.mark.usefixtures("eager")
@@ -117,7 +118,7 @@ def test_a_callback_ends_a_fit_on_a_sketch_and_the_model_is_usable() -> None:
 def test_a_fit_goes_on_from_a_checkpoint_in_both_parts(tmp_path, stop: int) -> None:
     X = data()
     options = {"rank": 4, "max_iter": 20, "tol": 0.0, "random_state": 0}
-    whole = CPD(**options).fit(X)
+    whole = build(CPD, **options).fit(X)
 
     def killed(row: dict[str, float]) -> None:
         if row["iteration"] == stop:
@@ -125,8 +126,8 @@ def test_a_fit_goes_on_from_a_checkpoint_in_both_parts(tmp_path, stop: int) -> N
 
     path = tmp_path / "fit.tcc"
     with pytest.raises(RuntimeError, match="killed"):
-        CPD(**options, checkpoint=path, every=1, callback=killed).fit(X)
-    resumed = CPD(**options, checkpoint=path).fit(X, resume=True)
+        build(CPD, **options, callback=killed).fit(X, checkpoint=path, every=1)
+    resumed = build(CPD, **options).fit(X, resume=True, checkpoint=path)
     for a, b in zip(whole.factors_, resumed.factors_, strict=True):
         assert np.array_equal(a, b)
     assert whole.history_["objective"] == resumed.history_["objective"]
@@ -135,7 +136,7 @@ def test_a_fit_goes_on_from_a_checkpoint_in_both_parts(tmp_path, stop: int) -> N
 @pytest.mark.usefixtures("eager")
 def test_the_descent_of_plc_starts_from_a_fit_on_a_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    plain = sketch.sketched
+    plain = runs._sketched
 
     def counted(*args: object) -> object:
         asked.append(args)
@@ -143,12 +144,14 @@ def test_the_descent_of_plc_starts_from_a_fit_on_a_sketch(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sketch, "sketched", counted)
     X = data()
-    model = PLC(rank=4, n_epochs=2, random_state=0).fit(X)
+    model = build(PLC, rank=4, n_epochs=2, random_state=0).fit(X)
     assert len(asked) == 1 and model.features_.shape == (400, 4)
     gappy = X.copy()
     gappy[0, 0, 0, 0] = np.nan
-    CPD(rank=4, missing="mask", random_state=0, tol=1e-3).fit(gappy)  # filled anew: no sketch
-    CPD(rank=4, compress=None, random_state=0, tol=1e-3).fit(X)
+    build(CPD, rank=4, missing="mask", random_state=0, tol=1e-3).fit(
+        gappy
+    )  # filled anew: no sketch
+    build(CPD, rank=4, compress=None, random_state=0, tol=1e-3).fit(X)
     assert len(asked) == 2  # asked of the data with gaps, which has none
 
 
@@ -162,12 +165,12 @@ def test_what_pays() -> None:
 @pytest.mark.usefixtures("eager")
 def test_cores_that_hold_too_little_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     X = data(600)
-    whole = CPD(4, max_iter=40, tol=0, random_state=0, compress=None).fit(X)
+    whole = build(CPD, rank=4, max_iter=40, tol=0, random_state=0, compress=None).fit(X)
     monkeypatch.setattr(compress, "CORE_PER_RANK", 0.5)  # two numbers for all of a sample
     asked = []
     told = sketch.misled
     monkeypatch.setattr(sketch, "misled", lambda *a: asked.append(told(*a)) or asked[-1])
-    fitted = CPD(4, max_iter=40, tol=0, random_state=0).fit(X)
+    fitted = build(CPD, rank=4, max_iter=40, tol=0, random_state=0).fit(X)
     assert asked == [True]
     assert len(fitted.history_["objective"]) == 40
     assert fitted.reconstruction_error_ < 1.002 * whole.reconstruction_error_

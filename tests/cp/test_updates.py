@@ -13,9 +13,9 @@ from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.cp.partition import Whole
 from tensorcontrast.decompose.atd import ATDContrast
+from tensorcontrast.decompose.options import build
 from tensorcontrast.solvers import als
-from tensorcontrast.solvers.alternation import alternate_views
-from tensorcontrast.solvers.contrast import PLCContrast, PLCPull
+from tensorcontrast.solvers.paper_als import PLCContrast, PLCPull, alternate_views
 
 N, R, DIMS = 40, 4, (5, 4)
 
@@ -550,7 +550,9 @@ def test_a_fit_of_50000_samples_makes_nothing_of_size_N_squared():
     W = rng.standard_normal((n, 5), dtype=np.float32)
     X = (W @ rng.standard_normal((5, 48), dtype=np.float32)).reshape(n, 6, 8)
     X += 0.1 * rng.standard_normal(X.shape, dtype=np.float32)
-    model = PLC(solver="als", rank=32, n_clusters=5, warm_up=1, max_iter=3, tol=0.0, random_state=0)
+    model = build(
+        PLC, solver="als", rank=32, n_clusters=5, warm_up=1, max_iter=3, tol=0.0, random_state=0
+    )
     tracemalloc.start()
     try:
         model.fit(X)

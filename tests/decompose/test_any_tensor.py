@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensorcontrast import ATD, CPD, PLC, TensorContrastError
+from tensorcontrast.decompose.options import build
 
 ALL = [CPD, ATD, PLC]
 
@@ -21,7 +22,7 @@ def works_or_is_refused(cls, n, dims, dtype, kind, seed, **params):
     elif kind == "rank one":
         X = np.multiply.outer(rng.normal(size=n), X[0])
     X = X.astype(dtype) if dtype != "uint8" else np.abs(X).astype(dtype)
-    model = cls(tol=0, random_state=0, **params)
+    model = build(cls, tol=0, random_state=0, **params)
     try:
         model.fit(X)
     except TensorContrastError:

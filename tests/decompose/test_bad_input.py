@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from tensorcontrast import ATD, CPD, PLC, TensorContrastError
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
 
 ALL = [CPD, ATD, PLC]
@@ -23,7 +24,7 @@ def data():
 
 
 def make(cls, **params):
-    return cls(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
+    return build(cls, **{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
 
 
 # ---------------------------------------------------------------------------- too little data
@@ -70,7 +71,7 @@ def test_two_and_three_samples_are_enough(cls, n, data):
 def test_a_rank_that_the_data_cannot_have_is_cut(cls):
     X = np.random.default_rng(0).normal(size=(30, 2, 3))
     with pytest.warns(TensorContrastWarning, match=r"rank=32 .*rank_=6 is used"):
-        model = cls(random_state=0, n_clusters=3, tol=1e-3).fit(X)
+        model = build(cls, random_state=0, n_clusters=3, tol=1e-3).fit(X)
     assert model.rank_ == 6
     assert model.rank == 32
     assert model.transform(X).shape == (30, 6)
@@ -428,5 +429,5 @@ def test_refused_input_leaves_a_fitted_estimator_as_it_was_or_unfitted(cls, data
 def test_warnings_are_of_the_two_kinds_that_callers_can_filter():
     X = np.random.default_rng(0).normal(size=(6, 2))
     with pytest.warns(TensorContrastWarning), pytest.warns(ConvergenceWarning):
-        model = CPD(max_iter=1, random_state=0).fit(X)
+        model = build(CPD, max_iter=1, random_state=0).fit(X)
     assert model.rank_ == 2

@@ -8,9 +8,10 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, load_model
 from tensorcontrast.cp import kernels
 from tensorcontrast.decompose import blocks
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate.selection import information_criteria
-from tensorcontrast.solvers import tied
+from tensorcontrast.solvers import gradient
 
 DIMS, RANK = ((4, 5, 3), (6,), (3, 2)), 3
 FINE = {"alpha": 1e-6, "tol": 1e-6, "max_iter": 1000, "random_state": 0}
@@ -47,10 +48,10 @@ def flat(X):
 
 def models(**more):
     return [
-        CPD(**FAST, **more),
-        ATD(**FAST, **more),
-        PLC(**FAST, **SHORT, **more),
-        PLC(**FAST, solver="als", n_clusters=4, **more),
+        build(CPD, **FAST, **more),
+        build(ATD, **FAST, **more),
+        build(PLC, **FAST, **SHORT, **more),
+        build(PLC, **FAST, solver="als", n_clusters=4, **more),
     ]
 
 
@@ -114,12 +115,12 @@ def test_gradients_of_the_tied_objective_are_those_of_differences():
         )
 
     def value(at):
-        return tied.tied_objective(X, V, at, loss, alpha=0.1, beta=0.7)[0]
+        return gradient.tied_objective(X, V, at, loss, alpha=0.1, beta=0.7)[0]
 
-    gradients = tied.tied_objective(X, V, factors, loss, alpha=0.1, beta=0.7)[1]
+    gradients = gradient.tied_objective(X, V, factors, loss, alpha=0.1, beta=0.7)[1]
     rng = np.random.default_rng(3)
-    for k, gradient in enumerate(gradients):
-        assert gradient.shape == factors[k].shape
+    for k, slope in enumerate(gradients):
+        assert slope.shape == factors[k].shape
         step = rng.normal(size=factors[k].shape)
         ends = [
             value(factors.like([U + s * step if j == k else U for j, U in enumerate(factors)]))
@@ -187,7 +188,7 @@ def test_a_block_of_few_values_counts_as_much_as_one_of_many():
     many = np.einsum("n,a,b->nab", *(rng.normal(size=d) for d in (80, 10, 20)))
     few = 1e-3 * np.outer(rng.normal(size=80), [1.0, 2.0])
     for weights, heavier in (((2, 1), 0), ((1, 2), 1)):
-        model = CPD(1, block_weights=weights, **FINE).fit([many, few])
+        model = build(CPD, rank=1, block_weights=weights, **FINE).fit([many, few])
         made = model.inverse_transform(model.transform([many, few]))
         errors = [
             np.linalg.norm(a - b) / np.linalg.norm(b - b.mean(axis=0))
@@ -199,7 +200,7 @@ def test_a_block_of_few_values_counts_as_much_as_one_of_many():
 def test_scales_give_blocks_their_shares_of_the_variance():
     X, *_ = coupled(noise=0.3)
     for weights, shares in ((None, (1, 1, 1)), ((1, 4, 2), (1, 4, 2))):
-        model = CPD(**FAST, block_weights=weights).fit(X)
+        model = build(CPD, **FAST, block_weights=weights).fit(X)
         variances = [
             s**2 * block.reshape(len(block), -1).var(axis=0).sum()
             for s, block in zip(model.block_scales_, X, strict=True)
@@ -211,7 +212,7 @@ def test_scales_give_blocks_their_shares_of_the_variance():
 
 def test_the_unit_of_a_block_does_not_matter():
     X, *_ = coupled(noise=0.3)
-    here, there = (CPD(**FAST).fit([X[0], unit * X[1]]) for unit in (1.0, 1e6))
+    here, there = (build(CPD, **FAST).fit([X[0], unit * X[1]]) for unit in (1.0, 1e6))
     np.testing.assert_allclose(
         here.transform(X[:2]), there.transform([X[0], 1e6 * X[1]]), rtol=1e-6, atol=1e-9
     )
@@ -227,7 +228,9 @@ def test_as_good_as_tensorlys_coupled_factorisation():
     theirs = np.linalg.norm(X - tensorly.cp_to_tensor(tensor)) ** 2
     theirs += np.linalg.norm(Y - tensorly.cp_to_tensor(matrix)) ** 2
     variances = [(block.reshape(40, -1) ** 2).sum() for block in (X, Y)]
-    model = CPD(RANK, center=False, n_init=3, block_weights=variances, **FINE).fit([X, Y])
+    model = build(CPD, rank=RANK, center=False, n_init=3, block_weights=variances, **FINE).fit(
+        [X, Y]
+    )
     np.testing.assert_allclose(model.block_scales_, 1.0)
     made = model.inverse_transform(model.transform([X, Y]))
     ours = sum(np.linalg.norm(a - b) ** 2 for a, b in zip(made, (X, Y), strict=True))
@@ -255,23 +258,23 @@ def test_augment_sees_the_blocks(fresh):
         np.testing.assert_allclose(parts[1], X[1][: len(parts[1])])
         return [part * 1.1 for part in parts]
 
-    PLC(**FAST, **SHORT, augment=augment, fresh_views=fresh).fit(X)
+    build(PLC, **FAST, **SHORT, augment=augment, fresh_views=fresh).fit(X)
     assert seen[0] == list(DIMS)
 
     def wrong(parts, rng):
         return parts[:2]
 
     with pytest.raises(InvalidInputError, match="it must keep the shapes"):
-        PLC(**FAST, **SHORT, augment=wrong).fit(X)
+        build(PLC, **FAST, **SHORT, augment=wrong).fit(X)
     with pytest.raises(InvalidInputError, match="must return a list of 3 blocks"):
-        PLC(**FAST, **SHORT, augment=lambda parts, rng: parts[0]).fit(X)
+        build(PLC, **FAST, **SHORT, augment=lambda parts, rng: parts[0]).fit(X)
 
 
 def test_nuisance_is_a_list_too():
     X, *_ = coupled(n=120, noise=0.5)
     rng = np.random.default_rng(0)
     noise = [block.std() * rng.normal(size=(60, *block.shape[1:])) for block in X]
-    model = PLC(**FAST, **SHORT, epsilon=0.3).fit(X, nuisance=noise)
+    model = build(PLC, **FAST, **SHORT, epsilon=0.3).fit(X, nuisance=noise)
     assert model.nuisance_gains_ is not None
     np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-6)
     assert model.score(X) == pytest.approx(1 - model.reconstruction_error_**2, abs=1e-4)
@@ -283,20 +286,23 @@ def test_gaps_in_one_block_are_left_out():
     rng = np.random.default_rng(1)
     holes[1][rng.random(X[1].shape) < 0.1] = np.nan
     holes[2][:20] = np.nan
-    model = CPD(RANK, missing="mask", **FINE).fit(holes)
+    model = build(CPD, rank=RANK, missing="mask", **FINE).fit(holes)
     full = model.inverse_transform(model.transform(holes))
     for made, block in zip(full, X, strict=True):
         assert np.linalg.norm(made - block) < 0.1 * np.linalg.norm(block - block.mean(axis=0))
     model.partial_fit(holes)
     assert model.score(holes) > 0.98
     with pytest.raises(InvalidInputError, match=r"X\[1\].* NaN"):
-        CPD(**FAST).fit(holes)
+        build(CPD, **FAST).fit(holes)
 
 
 @pytest.mark.parametrize("options", [{}, {"robust": "huber"}], ids=str)
 def test_batches_of_a_stream(options):
     X, *_ = coupled(n=300, noise=0.01)
-    for model in (CPD(RANK, **FINE, **options), PLC(RANK, n_clusters=4, **FINE, **options)):
+    for model in (
+        build(CPD, rank=RANK, **FINE, **options),
+        build(PLC, rank=RANK, n_clusters=4, **FINE, **options),
+    ):
         scales = None
         for at in np.split(np.arange(300), 3):
             model.partial_fit([block[at] for block in X])
@@ -309,23 +315,23 @@ def test_batches_of_a_stream(options):
 def test_given_factors_are_where_a_fit_starts():
     X, _, factors = coupled(noise=0.0)
     init = [list(block) for block in factors.blocks]
-    model = CPD(RANK, init=init, max_iter=3, tol=0).fit(X)
+    model = build(CPD, rank=RANK, init=init, max_iter=3, tol=0).fit(X)
     assert model.reconstruction_error_ < 0.01
     with pytest.raises(
         InvalidInputError, match=r"\[\(6, 3\)\], \[\(3, 3\), \(2, 3\)\]\] are needed"
     ):
-        CPD(RANK, init=init[:2]).fit(X)
+        build(CPD, rank=RANK, init=init[:2]).fit(X)
     with pytest.raises(InvalidInputError, match="init holds"):
-        CPD(RANK, init=init[0]).fit(X)
+        build(CPD, rank=RANK, init=init[0]).fit(X)
 
 
 def test_criteria_count_the_numbers_of_all_blocks():
     X, *_ = coupled(noise=0.3)
-    model = CPD(**FAST).fit(X)
+    model = build(CPD, **FAST).fit(X)
     found = information_criteria(model, X)
     assert found.n_parameters == RANK * (50 + 12 + 6 + 5) - RANK * (3 + 0 + 1)
-    one = CPD(**FAST).fit((X[0],))
-    plain = CPD(**FAST).fit(X[0])
+    one = build(CPD, **FAST).fit((X[0],))
+    plain = build(CPD, **FAST).fit(X[0])
     assert information_criteria(one, (X[0],)) == information_criteria(plain, X[0])
 
 
@@ -353,10 +359,10 @@ def test_gaps_in_mapped_files_are_left_out(tmp_path):
     X[1][:5] = np.nan
     np.save(tmp_path / "x.npy", X[0])
     mapped = [np.load(tmp_path / "x.npy", mmap_mode="r"), *X[1:]]
-    here, there = (CPD(**FAST, missing="mask").fit(data) for data in (X, mapped))
+    here, there = (build(CPD, **FAST, missing="mask").fit(data) for data in (X, mapped))
     np.testing.assert_allclose(there.transform(mapped), here.transform(X), rtol=1e-9, atol=1e-12)
     with pytest.raises(InvalidInputError, match=r"X\[1\].* NaN"):
-        CPD(**FAST).fit(mapped)
+        build(CPD, **FAST).fit(mapped)
 
 
 def test_a_zarr_store_is_a_block(tmp_path):
@@ -365,8 +371,8 @@ def test_a_zarr_store_is_a_block(tmp_path):
     stored = zarr.open(str(tmp_path / "x"), mode="w", shape=X[0].shape, chunks=(7, 4, 5, 3),
                        dtype="f4")  # fmt: skip
     stored[:] = X[0]
-    model = CPD(**FAST).fit(X[:2])
-    there = CPD(**FAST).fit([stored, X[1]])
+    model = build(CPD, **FAST).fit(X[:2])
+    there = build(CPD, **FAST).fit([stored, X[1]])
     np.testing.assert_array_equal(there.transform([stored, X[1]]), model.transform(X[:2]))
 
 
@@ -387,25 +393,25 @@ def test_on_dask_as_in_memory(model):
     np.testing.assert_allclose(np.asarray(model.transform(lazy)), here, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(model.transform(X), here, rtol=1e-3, atol=1e-3)
     with pytest.raises(InvalidInputError, match="needs the samples in this process"):
-        CPD(**FAST, missing="mask").fit(lazy)
+        build(CPD, **FAST, missing="mask").fit(lazy)
 
 
 def test_a_table_is_a_block():
     pandas = pytest.importorskip("pandas")
     X, *_ = coupled(noise=0.3)
     table = pandas.DataFrame(X[1], columns=list("abcdef"))
-    model = CPD(**FAST).fit([X[0], table])
+    model = build(CPD, **FAST).fit([X[0], table])
     np.testing.assert_array_equal(
-        model.transform([X[0], table]), CPD(**FAST).fit(X[:2]).transform(X[:2])
+        model.transform([X[0], table]), build(CPD, **FAST).fit(X[:2]).transform(X[:2])
     )
 
 
 def test_counts_and_single_precision_join_as_floats():
     X, *_ = coupled(noise=0.3)
     counts = np.round(X[1]).astype("int16")
-    assert CPD(**FAST).fit([X[0].astype("float32"), counts]).center_.dtype == np.float32
-    assert CPD(**FAST).fit([X[0], counts]).center_.dtype == np.float64
-    assert CPD(**FAST, dtype="float32").fit(X).features_.dtype == np.float32
+    assert build(CPD, **FAST).fit([X[0].astype("float32"), counts]).center_.dtype == np.float32
+    assert build(CPD, **FAST).fit([X[0], counts]).center_.dtype == np.float64
+    assert build(CPD, **FAST, dtype="float32").fit(X).features_.dtype == np.float32
 
 
 # ---------------------------------------------------------------------------- files
@@ -442,7 +448,7 @@ def test_a_model_file_has_the_blocks(model, tmp_path):
 )
 def test_a_file_with_other_blocks_is_refused(tmp_path, name, value):
     X, *_ = coupled(noise=0.1)
-    model = CPD(**FAST).fit(X)
+    model = build(CPD, **FAST).fit(X)
     setattr(model, name, value)
     model.save(tmp_path / "m.tcm")
     with pytest.raises(DamagedFileError):
@@ -485,9 +491,9 @@ def test_which_lists_are_blocks():
     assert blocks.given([np.ones(3), np.ones(3)]) is None
     assert blocks.given(X[0]) is None
     assert blocks.given([]) is None
-    windows = CPD(**FAST).fit(list(X[0]))
+    windows = build(CPD, **FAST).fit(list(X[0]))
     assert windows.block_dims_ is None
-    same = CPD(**FAST).fit((X[0], 2 * X[0]))
+    same = build(CPD, **FAST).fit((X[0], 2 * X[0]))
     assert same.block_dims_ == (DIMS[0], DIMS[0])
     np.testing.assert_array_equal(
         same.transform([X[0], 2 * X[0]]), same.transform((X[0], 2 * X[0]))
@@ -496,7 +502,7 @@ def test_which_lists_are_blocks():
 
 def test_what_does_not_fit_says_so():
     X, *_ = coupled()
-    model, plain = CPD(**FAST).fit(X), CPD(**FAST).fit(X[0])
+    model, plain = build(CPD, **FAST).fit(X), build(CPD, **FAST).fit(X[0])
     cases = [
         (lambda: model.fit([X[0], X[1][:-1]]), r"hold \[50, 49\] windows"),
         (lambda: model.fit((X[0], X[1][:, 0])), r"X\[1\] has shape \(50,\).*as \(n, 1\)"),
@@ -505,7 +511,7 @@ def test_what_does_not_fit_says_so():
         (lambda: model.fit([X[0][:1], X[1][:1]]), "X holds 1 windows; at least 2"),
         (lambda: model.fit([X[0], X[1] + np.inf]), r"X\[1\]\[0, 0\] is inf"),
         (
-            lambda: CPD(**FAST, dtype="float32").fit([X[0], X[1] / X[1].std() + 1e7]),
+            lambda: build(CPD, **FAST, dtype="float32").fit([X[0], X[1] / X[1].std() + 1e7]),
             r"X\[1\] .*would lose digits as float32",
         ),
         (lambda: model.transform(X[:2]), r"blocks of dims \[\(4, 5, 3\), \(6,\)\] but the model"),
@@ -517,11 +523,11 @@ def test_what_does_not_fit_says_so():
         (lambda: plain.partial_fit(X), "fitted on one tensor of dims"),
         (lambda: model.fit(X, view=X[:2]), "view holds blocks of dims"),
         (lambda: model.fit(X, view=X[0]), "pass view as a list"),
-        (lambda: PLC(**FAST, **SHORT).fit(X, nuisance=X[0]), "pass nuisance as a list"),
-        (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X), "each of the 3 blocks"),
-        (lambda: CPD(**FAST, block_weights=(1, 2, -1)).fit(X), "one positive number"),
-        (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X[0]), "X is one tensor"),
-        (lambda: CPD(**FAST, block_weights=(1, 2)).partial_fit(X[0]), "X is one tensor"),
+        (lambda: build(PLC, **FAST, **SHORT).fit(X, nuisance=X[0]), "pass nuisance as a list"),
+        (lambda: build(CPD, **FAST, block_weights=(1, 2)).fit(X), "each of the 3 blocks"),
+        (lambda: build(CPD, **FAST, block_weights=(1, 2, -1)).fit(X), "one positive number"),
+        (lambda: build(CPD, **FAST, block_weights=(1, 2)).fit(X[0]), "X is one tensor"),
+        (lambda: build(CPD, **FAST, block_weights=(1, 2)).partial_fit(X[0]), "X is one tensor"),
     ]
     for call, match in cases:
         with pytest.raises(InvalidInputError, match=match):
@@ -531,13 +537,13 @@ def test_what_does_not_fit_says_so():
 def test_a_compression_that_is_not_used_is_told():
     X, *_ = coupled(noise=0.1)
     with pytest.warns(TensorContrastWarning, match="coupled blocks are fitted as they are"):
-        model = CPD(**FAST, compress=(2, 2, 2)).fit(X)
+        model = build(CPD, **FAST, compress=(2, 2, 2)).fit(X)
     assert model.core_dims_ == (72,)
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was():
     X, *_ = coupled()
-    model = CPD(**FAST).fit(X)
+    model = build(CPD, **FAST).fit(X)
     with pytest.raises(InvalidInputError):
         model.fit([X[0], X[1][:-1]])
     assert model.block_dims_ == DIMS

@@ -8,6 +8,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import NumericalError, TensorContrastWarning
 from tensorcontrast.solvers import als
 from tensorcontrast.solvers.convergence import RISE, Monitor
@@ -64,7 +65,7 @@ def test_seeds_that_collapsed_have_features(seed):
 @pytest.mark.parametrize("rank", [24, 48])
 def test_coupled_fits_of_more_channels(n, channels, rank):
     X = sines(n, channels, 128)
-    plc = PLC(rank=rank, max_iter=15, tol=0, n_epochs=2)
+    plc = build(PLC, rank=rank, max_iter=15, tol=0, n_epochs=2)
     model = ContrastiveFeatures(fs=50.0, decompose=plc, random_state=0).fit(X)
     assert_sound(model.transform(X), model.decompose_)
 
@@ -72,7 +73,7 @@ def test_coupled_fits_of_more_channels(n, channels, rank):
 def test_a_warm_up_changes_nothing_where_there_is_no_contrast():
     X = sines()
     fits = [
-        PLC(rank=8, warm_up=w, max_iter=12, tol=0, n_epochs=1, random_state=0).fit(X)
+        build(PLC, rank=8, warm_up=w, max_iter=12, tol=0, n_epochs=1, random_state=0).fit(X)
         for w in (0, 5)
     ]
     assert fits[0].history_["objective"] == fits[1].history_["objective"]
@@ -103,11 +104,11 @@ def small(seed):
         X = (X, extra)
     which = seed % 4
     if which == 0:
-        return CPD(**params), X
+        return build(CPD, **params), X
     if which == 1:
-        return ATD(**params), X
+        return build(ATD, **params), X
     solver = "als" if which == 2 else "tied"
-    return PLC(solver=solver, n_epochs=2, n_clusters=min(3, n), **params), X
+    return build(PLC, solver=solver, n_epochs=2, n_clusters=min(3, n), **params), X
 
 
 @pytest.mark.parametrize("first", range(0, 300, 20))
@@ -289,7 +290,7 @@ def test_a_silent_batch_of_a_stream_is_no_error():
 def test_features_that_are_the_same_for_all_windows_are_told():
     X = np.repeat(np.random.default_rng(0).normal(size=(1, 3, 4)), 8, axis=0)
     with pytest.warns(TensorContrastWarning, match="CPD: every window has the same features"):
-        CPD(rank=2, center=False, random_state=0).fit(X)
+        build(CPD, rank=2, center=False, random_state=0).fit(X)
 
 
 def test_zero_features_are_an_error_on_dask():
@@ -317,7 +318,7 @@ def smooth(dims, n=12):
 @pytest.mark.parametrize("seed", range(3))
 def test_finer_sampling_does_not_drive_features_to_zero(dims, seed):
     X = smooth(dims)
-    model = CPD(rank=4, max_iter=30, tol=0, random_state=seed).fit(X)
+    model = build(CPD, rank=4, max_iter=30, tol=0, random_state=seed).fit(X)
     assert model.reconstruction_error_ < 0.2  # a third component that is missed is 0.13
     assert model.weights_[1] > 0.3
 
@@ -331,7 +332,7 @@ def test_a_stream_of_long_windows_has_features():
 def test_very_long_windows_have_features():
     """12 × 2 × 200,000 in the report; the tensors of these windows are as large for the ridge."""
     X = sines(12, 2, 20_000).astype("float32")
-    plc = PLC(rank=4, max_iter=8, tol=0, n_epochs=2)
+    plc = build(PLC, rank=4, max_iter=8, tol=0, n_epochs=2)
     model = ContrastiveFeatures(fs=250.0, decompose=plc, random_state=0).fit(X)
     assert_sound(model.transform(X), model.decompose_)
     assert model.decompose_.reconstruction_error_ < 0.99

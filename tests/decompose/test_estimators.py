@@ -17,6 +17,7 @@ from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.cp import kmeans
 from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 
 ALL = [CPD, ATD, PLC]
 CONTRASTIVE = [ATD, PLC]
@@ -37,7 +38,7 @@ def planted():
 @pytest.mark.parametrize("cls", ALL)
 def test_planted_factors_are_found(cls, order):
     X, _, _, factors = make_cp_tensor(90, DIMS[order], 3, noise=0.05, random_state=order)
-    model = cls(rank=3, n_init=3, random_state=0).fit(X)
+    model = build(cls, rank=3, n_init=3, random_state=0).fit(X)
     assert factor_match_score(model.factors_, factors) > 0.99
     assert model.reconstruction_error_ < 0.08
 
@@ -48,7 +49,7 @@ def test_planted_factors_are_found(cls, order):
 def test_factors_are_in_normal_form(cls, order, dtype):
     X, *_ = make_cp_tensor(40, DIMS[order], 3, dtype=dtype, random_state=1)
     free = {"solver": "tied"} if cls is PLC else {}  # "gls" has features in another basis
-    model = cls(rank=3, random_state=0, **free).fit(X)
+    model = build(cls, rank=3, random_state=0, **free).fit(X)
     assert [U.shape for U in model.factors_] == [(d, 3) for d in DIMS[order]]
     for U in model.factors_:
         assert U.dtype == dtype
@@ -92,7 +93,7 @@ def test_transform_solves_the_ridge_problem(planted):
 def test_inverse_transform_rebuilds_with_the_reported_error(planted, center, scale):
     X, *_ = planted
     X = X + 2.0
-    model = CPD(rank=4, center=center, scale=scale, random_state=0, tol=1e-4).fit(X)
+    model = build(CPD, rank=4, center=center, scale=scale, random_state=0, tol=1e-4).fit(X)
     rebuilt = model.inverse_transform(model.transform(X))
     mean = X.mean(axis=0) if center else 0.0
     error = np.linalg.norm(X - rebuilt) / np.linalg.norm(X - mean)
@@ -116,7 +117,7 @@ def test_features_do_not_depend_on_the_chunks_of_a_transform(planted, monkeypatc
 
 def test_history_ends_at_the_reported_error(planted):
     X, *_ = planted
-    model = CPD(rank=3, max_iter=60, tol=0, random_state=0).fit(X)
+    model = build(CPD, rank=3, max_iter=60, tol=0, random_state=0).fit(X)
     error = model.history_["reconstruction_error"][-1]
     np.testing.assert_allclose(error, model.reconstruction_error_, rtol=1e-3)
     # ½‖X − X̂‖² of data whose mean squared norm is 1.
@@ -125,7 +126,7 @@ def test_history_ends_at_the_reported_error(planted):
 
 def test_given_factors_are_the_start_of_the_fit(planted):
     X, _, factors = planted
-    model = CPD(rank=3, init=factors, n_init=5, random_state=0).fit(X)
+    model = build(CPD, rank=3, init=factors, n_init=5, random_state=0).fit(X)
     assert factor_match_score(model.factors_, factors) > 0.999
     first = CPD(rank=3, random_state=0).fit(X).history_["reconstruction_error"][0]
     assert model.history_["reconstruction_error"][0] < first
@@ -140,7 +141,7 @@ def test_n_init_keeps_the_lowest_objective():
             last.append(0.0)
         last[-1] = terms["objective"]
 
-    model = CPD(rank=5, n_init=6, random_state=0, callback=collect).fit(X)
+    model = build(CPD, rank=5, n_init=6, random_state=0, callback=collect).fit(X)
     assert len(last) == 6
     assert len(set(last)) > 1
     assert model.history_["objective"][-1] == min(last)
@@ -162,7 +163,7 @@ def test_labels_cluster_the_features():
 def test_pipeline_with_a_classifier_and_string_labels(cls, order):
     X, y, *_ = make_cp_tensor(80, DIMS[order], 3, noise=0.05, separation=8, random_state=2)
     names = np.array(["rest", "walk", "run"])[y]
-    pipe = make_pipeline(cls(rank=3, tol=1e-3, random_state=0), LogisticRegression(C=100))
+    pipe = make_pipeline(build(cls, rank=3, tol=1e-3, random_state=0), LogisticRegression(C=100))
     assert pipe.fit(X[:60], names[:60]).score(X[60:], names[60:]) > 0.9
 
 
@@ -285,7 +286,7 @@ def test_history_objective_never_rises_for_cpd():
     for seed in range(5):
         X, *_ = make_cp_tensor(40, (5, 6, 4), 4, noise=0.5, random_state=seed)
         with pytest.warns(ConvergenceWarning):
-            model = CPD(rank=6, random_state=seed, max_iter=40, tol=1e-15).fit(X)
+            model = build(CPD, rank=6, random_state=seed, max_iter=40, tol=1e-15).fit(X)
         objective = np.array(model.history_["objective"])
         assert (np.diff(objective) <= 1e-10 * objective[:-1]).all()
         assert objective[-1] < objective[0]

@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, SpectrogramTensor, load_model
 from tensorcontrast.cp import compress, diagnostics, kernels
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, NumericalError, TensorContrastWarning
 from tensorcontrast.solvers import als
 
@@ -40,7 +41,7 @@ def test_results_in_any_unit_are_those_of_float64_in_units_of_one(name, dtype, X
         data[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
 
     def fit(samples):
-        return cls(rank=4, random_state=0, **options).fit(samples)
+        return build(cls, rank=4, random_state=0, **options).fit(samples)
 
     wanted = fit(data)
     for unit in UNITS:
@@ -82,7 +83,7 @@ def test_values_whose_squares_leave_the_range_are_told(X):
         with pytest.raises(InvalidInputError, match="change the unit"):
             CPD(rank=3).fit((unit * X).astype("float32"))
     with pytest.raises(NumericalError, match="scale=True"):
-        CPD(rank=3, scale=False, random_state=0).fit((1e30 * X).astype("float32"))
+        build(CPD, rank=3, scale=False, random_state=0).fit((1e30 * X).astype("float32"))
     with pytest.raises(NumericalError, match="dtype='float64'"):
         compress.spectrum(np.full((3, 3), np.inf))
 
@@ -109,7 +110,7 @@ def test_the_error_of_a_nearly_exact_fit_is_right(dtype, compressed):
     """A difference of large sums would be wrong in its first digit, or zero."""
     X = make_cp_tensor(200, (6, 7, 8), 3, noise=0, random_state=1)[0].astype(dtype)
     options = {"alpha": 0.0, "max_iter": 500, "tol": 1e-14, "compress": compressed}
-    model = CPD(rank=3, random_state=0, **options).fit(X)
+    model = build(CPD, rank=3, random_state=0, **options).fit(X)
     rest = X - model.inverse_transform(model.transform(X))
     size = np.linalg.norm((X - X.mean(axis=0)).astype("float64"))
     error = float(np.linalg.norm(rest.astype("float64"))) / size
@@ -179,10 +180,10 @@ def test_a_degenerate_fit_is_told_with_the_way_out(cls):
     more = {"beta": 0.0, "n_epochs": 1, "n_clusters": 2} if cls is PLC else {}
     told = r"components 0 and 1 cancel each other \(congruence -0.9.*larger alpha or a smaller rank"
     with pytest.warns(TensorContrastWarning, match=told) as warned:
-        model = cls(rank=2, alpha=1e-9, **options, **more).fit(X)
+        model = build(cls, rank=2, alpha=1e-9, **options, **more).fit(X)
     assert warned[0].filename == __file__
     assert -1 <= model.degeneracy_ < -0.9
-    calm = cls(rank=2, alpha=0.1, **options, **more).fit(X)  # the way out
+    calm = build(cls, rank=2, alpha=0.1, **options, **more).fit(X)  # the way out
     assert calm.degeneracy_ > -0.5
     assert calm.weights_.max() < 0.5 * model.weights_.max()
 

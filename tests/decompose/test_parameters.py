@@ -5,6 +5,7 @@ import pytest
 
 from tensorcontrast import ATD, CPD, PLC, TensorContrastError
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 
 ALL = [CPD, ATD, PLC]
@@ -18,7 +19,7 @@ def data():
 
 
 def make(cls, **params):
-    return cls(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
+    return build(cls, **{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
 
 
 WRONG = {

@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from tensorcontrast import CPD, PLC
 from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.solvers import epsilon
 from tensorcontrast.sources.tensor_noise import TensorNoise
@@ -23,7 +24,7 @@ def planted():
 
 def fitted(X, y=None, view=None, **params):
     settings = {"rank": 3, "n_clusters": 3, "random_state": 0, **params}
-    return PLC(solver="als", **settings).fit(X, y, view=view)
+    return build(PLC, solver="als", **settings).fit(X, y, view=view)
 
 
 def unit(W):
@@ -137,7 +138,7 @@ def test_without_contrast_it_is_cpd_of_both_views(planted, graph):
     options = {"init": start, "max_iter": 9, "tol": 0, "random_state": 0}
     y = y if graph == "true" else None
     model = fitted(X, y, view, beta=0, warm_up=0, graph=graph, **options)
-    cpd = CPD(rank=3, **options).fit(X, view=view)
+    cpd = build(CPD, rank=3, **options).fit(X, view=view)
     for U, V in zip(model.factors_, cpd.factors_, strict=True):
         np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(model.features_, cpd.features_, rtol=1e-9, atol=1e-12)

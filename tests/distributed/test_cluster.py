@@ -26,6 +26,7 @@ from tensorcontrast import (
     SpectrogramTensor,
 )
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.distributed.source import DaskSource
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
 
@@ -34,7 +35,7 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 N, DIMS = 2100, (6, 10, 8)
-MODEL = PLC(rank=4, random_state=0, n_epochs=3, tol=1e-4, compress=[3, 5, 4])
+MODEL = build(PLC, rank=4, random_state=0, n_epochs=3, tol=1e-4, compress=[3, 5, 4])
 
 
 def tensor() -> np.ndarray:
@@ -76,7 +77,7 @@ def mortal_cluster() -> Iterator[Any]:
 
 OTHERS = {
     "paper": PLC.paper(rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
-    "atd": ATD(rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
+    "atd": build(ATD, rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
 }
 
 
@@ -112,7 +113,7 @@ def test_signals_on_the_cluster(cluster: Any) -> None:
     rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
     blocks = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(32)]
     model = ContrastiveFeatures(
-        fs=rec.fs, tensorize=blocks, decompose=PLC(rank=4, tol=1e-3), random_state=0
+        fs=rec.fs, tensorize=blocks, decompose=build(PLC, rank=4, tol=1e-3), random_state=0
     )
     here = clone(model).fit(rec.X)
     there = clone(model).fit(da.from_array(rec.X, chunks=((500, 700), *rec.X.shape[1:])))
@@ -160,7 +161,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
 
     scheduler = started("dask_scheduler", "--port", "0")
     worker = started("dask_worker", "--nthreads", "1", "--no-nanny")
-    model = CPD(rank=4, random_state=0, max_iter=8, tol=0)
+    model = build(CPD, rank=4, random_state=0, max_iter=8, tol=0)
     X = spread(600, 900, 600)
     log = logging.getLogger("distributed")
     level = log.level
@@ -179,7 +180,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
             distributed.Client(scheduler_file=str(place), timeout=60),
             pytest.raises(TensorContrastError, match="scheduler was lost"),
         ):
-            clone(model).set_params(checkpoint=str(path), every=1, callback=lose).fit(X)
+            clone(model).set_params(, callback=lose).fit(X, checkpoint=str(path), every=1)
     finally:
         log.setLevel(level)
         for process in (scheduler, worker):

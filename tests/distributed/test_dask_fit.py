@@ -17,13 +17,14 @@ from sklearn.cluster import KMeans
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
 from tensorcontrast.cp import kmeans
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     InvalidInputError,
     InvalidTypeError,
     MissingDependencyError,
     TensorContrastError,
 )
-from tensorcontrast.solvers import tied
+from tensorcontrast.solvers import gradient
 from tensorcontrast.utils import threads
 
 dask = pytest.importorskip("dask")
@@ -39,27 +40,31 @@ BLOCKS = {
 }
 FITS = {
     "cpd": CPD(rank=4, random_state=0),
-    "cpd-core": CPD(rank=4, random_state=0, compress=[3, 5, 4]),
-    "cpd-raw": CPD(rank=4, random_state=0, center=False, scale=False, compress=0.9),
-    "plc": PLC(rank=4, random_state=0, tol=1e-4),
-    "plc-core": PLC(rank=4, random_state=0, tol=1e-4, compress=[3, 5, 4]),
-    "tied": PLC(rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4),
-    "tied-core": PLC(
-        rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4, compress=[3, 5, 4]
+    "cpd-core": build(CPD, rank=4, random_state=0, compress=[3, 5, 4]),
+    "cpd-raw": build(CPD, rank=4, random_state=0, center=False, scale=False, compress=0.9),
+    "plc": build(PLC, rank=4, random_state=0, tol=1e-4),
+    "plc-core": build(PLC, rank=4, random_state=0, tol=1e-4, compress=[3, 5, 4]),
+    "tied": build(PLC, rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4),
+    "tied-core": build(
+        PLC, rank=4, random_state=0, solver="tied", n_epochs=4, tol=1e-4, compress=[3, 5, 4]
     ),
-    "tied-fresh": PLC(
-        rank=4, random_state=0, solver="tied", n_epochs=3, tol=1e-4, fresh_views=True
+    "tied-fresh": build(
+        PLC, rank=4, random_state=0, solver="tied", n_epochs=3, tol=1e-4, fresh_views=True
     ),
-    "plc-als": PLC(rank=4, random_state=0, solver="als", tol=1e-4),
+    "plc-als": build(PLC, rank=4, random_state=0, solver="als", tol=1e-4),
     "plc-paper": PLC.paper(rank=4, random_state=0, max_iter=10, tol=1e-3),
-    "plc-auto": PLC(rank=4, random_state=0, solver="als", beta="auto", tol=1e-3),
-    "plc-als-fresh": PLC(rank=4, random_state=0, solver="als", max_iter=8, tol=0, fresh_views=True),
-    "plc-literal": PLC(rank=4, random_state=0, solver="als", tol=1e-3, laplacian="literal"),
-    "plc-clusterer": PLC(
-        rank=4, random_state=0, solver="als", tol=1e-3, clusterer=KMeans(4, random_state=0)
+    "plc-auto": build(PLC, rank=4, random_state=0, solver="als", beta="auto", tol=1e-3),
+    "plc-als-fresh": build(
+        PLC, rank=4, random_state=0, solver="als", max_iter=8, tol=0, fresh_views=True
     ),
-    "atd": ATD(rank=4, random_state=0, tol=1e-4, warm_up=3),
-    "atd-batches": ATD(rank=4, random_state=0, max_iter=4, tol=0, batch_size=64, step_size=0.1),
+    "plc-literal": build(PLC, rank=4, random_state=0, solver="als", tol=1e-3, laplacian="literal"),
+    "plc-clusterer": build(
+        PLC, rank=4, random_state=0, solver="als", tol=1e-3, clusterer=KMeans(4, random_state=0)
+    ),
+    "atd": build(ATD, rank=4, random_state=0, tol=1e-4, warm_up=3),
+    "atd-batches": build(
+        ATD, rank=4, random_state=0, max_iter=4, tol=0, batch_size=64, step_size=0.1
+    ),
 }
 
 
@@ -118,7 +123,7 @@ def test_float64_agrees_to_its_own_precision() -> None:
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
 def test_any_scheduler(scheduler: str) -> None:
-    model = CPD(rank=4, random_state=0, max_iter=3, tol=0)
+    model = build(CPD, rank=4, random_state=0, max_iter=3, tol=0)
     pool = None
     if scheduler == "processes":  # one pool for all computations
         pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
@@ -207,8 +212,8 @@ def test_a_fit_goes_on_from_its_checkpoint(
             raise Stop
 
     with pytest.raises(Stop):
-        clone(model).set_params(checkpoint=path, callback=stop).fit(X)
-    resumed = clone(model).set_params(checkpoint=path).fit(X, resume=path)
+        clone(model).set_params(, callback=stop).fit(X, checkpoint=path)
+    resumed = clone(model).set_params().fit(X, resume=path, checkpoint=path)
     whole = clone(model).fit(X)
     # Without the last features, of which there are too many, E9 ends within its tolerance.
     for U, V in zip(whole.factors_, resumed.factors_, strict=True):
@@ -231,7 +236,7 @@ def test_transform_is_lazy_and_the_same(serial: dict[str, Any]) -> None:
 def test_fit_transform_of_signals() -> None:
     rec = make_synthetic(n_samples=300, n_classes=3, random_state=0)
     model = ContrastiveFeatures(
-        fs=rec.fs, decompose=PLC(rank=4, n_epochs=3, tol=1e-3), random_state=0
+        fs=rec.fs, decompose=build(PLC, rank=4, n_epochs=3, tol=1e-3), random_state=0
     )
     here = clone(model).fit(rec.X)
     for blocks in ((300,), (100, 0, 157, 43)):
@@ -269,14 +274,14 @@ def test_blocks_are_cut_and_modes_brought_together(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+    monkeypatch.setattr(gradient, "DESCENT_ROWS", 250)
     X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
     some = np.where(np.arange(N) % 7 == 0, y, -1)
     here = clone(FITS["tied-core"]).fit(X, some)
     there = clone(FITS["tied-core"]).fit(spread(X, BLOCKS["uneven"]), some)
     assert_same(here, there)
     assert here.labels_.shape == (N,)
-    rows = tied.sampled(N, 3)
+    rows = gradient.sampled(N, 3)
     assert rows is not None
     assert len(np.unique(rows)) == 250
     with pytest.raises(InvalidInputError, match="without batch_size"):
@@ -290,7 +295,7 @@ def test_the_nuisance_metric(monkeypatch: pytest.MonkeyPatch, name: str, few: bo
 
     if not few:
         monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
-        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+        monkeypatch.setattr(gradient, "DESCENT_ROWS", 250)
     X = tensor() + 0.3 * np.random.default_rng(1).normal(size=(N, *DIMS)).astype("f4")
     noise = np.random.default_rng(0).normal(size=(60, *DIMS))
     here = clone(FITS[name]).set_params(epsilon=0.3).fit(X, nuisance=noise)
@@ -313,7 +318,7 @@ def test_features_of_very_many_samples_stay_lazy(
     monkeypatch.setattr(parts, "GATHERED_VALUES", 10)
     monkeypatch.setattr(kmeans, "FIRST_ROWS", 100)
     if name == "plc-core":
-        monkeypatch.setattr(tied, "DESCENT_ROWS", 250)
+        monkeypatch.setattr(gradient, "DESCENT_ROWS", 250)
     model = clone(FITS[name]).fit(spread(tensor(), BLOCKS["uneven"]))
     here = clone(FITS[name]).fit(tensor())
     assert isinstance(model.features_, da.Array)
@@ -363,7 +368,7 @@ def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str)
 
     seen = watched(monkeypatch)
     monkeypatch.setattr(scaling, "HEAD", 8)
-    monkeypatch.setattr(tied, "DESCENT_ROWS", 30)
+    monkeypatch.setattr(gradient, "DESCENT_ROWS", 30)
     clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
     sums = 7 * 8 * (4 * 480 + 4 * 4 + 16)  # the last seven of a tree
     features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
@@ -426,7 +431,7 @@ def test_bad_values_are_named_by_their_place() -> None:
         CPD(rank=2).fit(da.from_array(np.full((4, 3), "a"), chunks=2))
     with pytest.raises(InvalidInputError, match="view has shape"):
         PLC(rank=2).fit(spread(tensor(), BLOCKS["2"]), view=da.ones((N, 6, 10, 7)))
-    model = CPD(rank=2, max_iter=2, tol=0).fit(tensor())
+    model = build(CPD, rank=2, max_iter=2, tol=0).fit(tensor())
     with pytest.raises(InvalidInputError, match="dims"):
         model.transform(da.ones((5, 6, 10, 7)))
 
@@ -481,7 +486,7 @@ def test_exact_data_ends_alike() -> None:
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((d, 2)) for d in (4, 5)]
     X = np.einsum("nr,ir,jr->nij", rng.standard_normal((200, 2)), *factors)
-    model = CPD(rank=2, random_state=0, alpha=0.0, tol=1e-7, center=False)
+    model = build(CPD, rank=2, random_state=0, alpha=0.0, tol=1e-7, center=False)
     here, there = clone(model).fit(X), clone(model).fit(spread(X, (50, 90, 60)))
     assert here.n_iter_ == there.n_iter_
     assert here.reconstruction_error_ < 1e-3
@@ -509,8 +514,8 @@ def test_sketches_of_blocks_are_those_of_the_whole(
     X += np.einsum("nr,ar,br,cr->nabc", *(rng.standard_normal((d, 3)) for d in X.shape)).astype(
         np.float32
     )
-    serial = CPD(rank=3, max_iter=15, tol=0.0, random_state=0).fit(X)
-    blocks = CPD(rank=3, max_iter=15, tol=0.0, random_state=0).fit(
+    serial = build(CPD, rank=3, max_iter=15, tol=0.0, random_state=0).fit(X)
+    blocks = build(CPD, rank=3, max_iter=15, tol=0.0, random_state=0).fit(
         dask.array.from_array(X, chunks=(chunks, 4, 9, 6))
     )
     for a, b in zip(serial.factors_, blocks.factors_, strict=True):

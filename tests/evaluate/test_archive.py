@@ -11,6 +11,7 @@ import pytest
 import tensorcontrast
 from tensorcontrast import CPD, ContrastiveFeatures
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
 from tensorcontrast.evaluate import archive, comparison, data
 from tensorcontrast.evaluate.archive_peers import SparseScaler
@@ -407,7 +408,7 @@ def test_peers_need_long_enough_signals():
 
 
 def features(rec, seed):
-    return ContrastiveFeatures(rec.fs, decompose=CPD(3, max_iter=5), random_state=seed)
+    return ContrastiveFeatures(rec.fs, decompose=build(CPD, rank=3, max_iter=5), random_state=seed)
 
 
 def broken(rec, seed):

@@ -13,6 +13,7 @@ import pytest
 
 from tensorcontrast import CPD, ContrastiveFeatures
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -82,7 +83,10 @@ def test_cells_are_what_the_parts_give_by_hand(finished):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ContrastiveFeatures(
-            fs=rec.fs, channels=rec.channels, decompose=CPD(4, max_iter=15), random_state=1
+            fs=rec.fs,
+            channels=rec.channels,
+            decompose=build(CPD, rank=4, max_iter=15),
+            random_state=1,
         ).fit(rec.X[split.unlabelled])
     train, test = model.transform(rec.X[split.train]), model.transform(rec.X[split.test])
     y_train, y_test = rec.y[split.train], rec.y[split.test]

@@ -7,6 +7,7 @@ import pytest
 
 from tensorcontrast import CPD, PLC, TensorContrastError
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.evaluate.selection import information_criteria, select
 
 
@@ -35,7 +36,7 @@ def test_planted_rank_is_found(rank, criterion):
         n_samples=150, dims=(8, 9, 7), rank=rank, noise=0.2, n_classes=1, random_state=rank
     )
     chosen = select(
-        CPD(random_state=0, n_init=3), {"rank": [1, 2, 3, 4, 5, 6]}, X, criterion=criterion
+        build(CPD, random_state=0, n_init=3), {"rank": [1, 2, 3, 4, 5, 6]}, X, criterion=criterion
     )
     assert chosen.best_params == {"rank": rank}
     assert chosen.best_estimator.rank_ == rank

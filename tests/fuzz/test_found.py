@@ -16,6 +16,7 @@ import pytest
 from tensorcontrast import CPD, Recordings, load_model
 from tensorcontrast.datasets import load_har, load_ptbxl
 from tensorcontrast.datasets.download import extract_verified
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -473,7 +474,7 @@ def model(tmp_path):
     path = tmp_path / "m.tcm"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        CPD(rank=1, max_iter=2, random_state=0).fit(np.tile(X, (1, 10, 5))).save(path)
+        build(CPD, rank=1, max_iter=2, random_state=0).fit(np.tile(X, (1, 10, 5))).save(path)
     return path
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import CPD
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import TensorContrastError
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.run import Run
@@ -32,7 +33,7 @@ def test_the_page_on_reliability_states_these_numbers():
 def test_damaged_checkpoints(tmp_path):
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
     path = tmp_path / "fit.tcc"
-    CPD(2, max_iter=6, tol=0, checkpoint=path, every=2, random_state=0).fit(X)
+    build(CPD, rank=2, max_iter=6, tol=0, random_state=0).fit(X, checkpoint=path, every=2)
     whole, expected = path.read_bytes(), checkpoint.load(path)
     rng = random.Random(0)
     refused = 0

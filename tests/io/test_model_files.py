@@ -26,6 +26,7 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -90,7 +91,7 @@ def forge(raw, change, **prefix):
 @pytest.mark.parametrize("cls", ALL)
 def test_round_trip(cls, dtype, X, tmp_path):
     X = X.astype(dtype)
-    model = cls(rank=3, alpha=0.01, n_clusters=3, random_state=7, tol=1e-4).fit(X)
+    model = build(cls, rank=3, alpha=0.01, n_clusters=3, random_state=7, tol=1e-4).fit(X)
     model.save(tmp_path / "model.tcm")
     loaded = load_model(tmp_path / "model.tcm")
     assert type(loaded) is cls
@@ -146,7 +147,7 @@ def test_a_streamed_model_comes_back(cls, X, tmp_path):
 @pytest.mark.parametrize("cls", [ATD, PLC])
 def test_augmentations_of_the_library_are_kept(cls, aug, tmp_path):
     X, *_ = make_cp_tensor(30, (4, 20), 2, random_state=0)
-    model = cls(rank=2, augment=aug, n_clusters=3, random_state=0, tol=1e-3).fit(X)
+    model = build(cls, rank=2, augment=aug, n_clusters=3, random_state=0, tol=1e-3).fit(X)
     model.save(tmp_path / "m.tcm")  # no warning: warnings are errors
     loaded = load_model(tmp_path / "m.tcm")
     assert loaded.augment == aug
@@ -169,7 +170,7 @@ def test_code_is_left_out_with_a_warning_that_names_it(X, tmp_path):
 
 def test_parameters_that_are_arrays_are_kept(X, tmp_path):
     start = [np.random.default_rng(0).normal(size=(d, 3)) for d in X.shape[1:]]
-    CPD(rank=3, init=start, tol=1e-4).fit(X).save(tmp_path / "m.tcm")
+    build(CPD, rank=3, init=start, tol=1e-4).fit(X).save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
     for a, b in zip(loaded.init, start, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -179,7 +180,7 @@ def test_names_of_columns_are_kept(tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "ü"])
-    CPD(rank=2, random_state=0, tol=1e-3).fit(frame).save(tmp_path / "m.tcm")
+    build(CPD, rank=2, random_state=0, tol=1e-3).fit(frame).save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
     assert loaded.feature_names_in_.tolist() == ["a", "b", "ü"]
     assert loaded.transform(frame).shape == (20, 2)
@@ -458,7 +459,10 @@ def test_nor_can_an_estimator_within_an_estimator(tmp_path):
     victim = tmp_path / "victim.txt"
     victim.write_text("keep")
     model = ContrastiveFeatures(
-        fs=8.0, n_jobs=2, decompose=CPD(2, random_state=0, max_iter=3, tol=1.0), random_state=0
+        fs=8.0,
+        n_jobs=2,
+        decompose=build(CPD, rank=2, random_state=0, max_iter=3, tol=1.0),
+        random_state=0,
     )
     model.fit(X).save(tmp_path / "m.tcm")
     data = (tmp_path / "m.tcm").read_bytes()
@@ -488,7 +492,7 @@ def test_nor_can_an_estimator_within_an_estimator(tmp_path):
 
 
 def test_saving_leaves_out_what_acts_on_this_machine(X, tmp_path):
-    model = CPD(rank=2, random_state=0, tol=1e-2, checkpoint=tmp_path / "fit.tcc", every=1)
+    model = build(CPD, rank=2, random_state=0, tol=1e-2, checkpoint=tmp_path / "fit.tcc", every=1)
     model.fit(X).set_params(verbose=True).save(tmp_path / "m.tcm")
     data = (tmp_path / "m.tcm").read_bytes()
     assert not set(header_of(data)["model"]["params"]) & model_files.MACHINE_PARAMETERS
@@ -521,7 +525,7 @@ def test_a_learned_array_that_is_not_finite_is_named(raw, tmp_path, name, value)
 
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(X, tmp_path):
-    model = CPD(rank=2, random_state=0, tol=1e-2).fit(X)
+    model = build(CPD, rank=2, random_state=0, tol=1e-2).fit(X)
     model.center_[0, 0, 0] = np.nan
     with pytest.raises(TensorContrastError, match="center_"):
         model.save(tmp_path / "m.tcm")

@@ -5,6 +5,7 @@ import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, Recordings
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 
 HOSTILE = (
     '<img src=x onerror="alert(1)">',
@@ -35,7 +36,7 @@ def rec():
 
 @pytest.fixture(scope="session")
 def model(rec):
-    return ContrastiveFeatures(decompose=PLC(rank=5, tol=1e-3), random_state=0).fit(rec)
+    return ContrastiveFeatures(decompose=build(PLC, rank=5, tol=1e-3), random_state=0).fit(rec)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +53,7 @@ def hostile():
         units=HOSTILE[3:7],
         name=HOSTILE[0] + HOSTILE[3],
     )
-    decompose = PLC(rank=4, tol=1e-2)
+    decompose = build(PLC, rank=4, tol=1e-2)
     return ContrastiveFeatures(decompose=decompose, random_state=0).fit(rec), rec
 
 

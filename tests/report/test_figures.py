@@ -9,6 +9,7 @@ import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor, TensorContrastError
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.report import (
     describe_components,
     plot_components,
@@ -28,7 +29,7 @@ def rec():
 
 
 def fitted(rec, **params):
-    params = {"decompose": PLC(rank=5, tol=1e-3), "random_state": 0, **params}
+    params = {"decompose": build(PLC, rank=5, tol=1e-3), "random_state": 0, **params}
     return ContrastiveFeatures(**params).fit(rec)
 
 
@@ -146,7 +147,7 @@ def test_bad_input(rec):
 def test_convergence_draws_the_history(rec):
     (alone,) = plot_convergence(fitted(rec)).axes
     assert alone.get_title(loc="left") == "Reconstruction"
-    model = fitted(rec, decompose=PLC(rank=5, solver="tied", n_epochs=2, tol=1e-3))
+    model = fitted(rec, decompose=build(PLC, rank=5, solver="tied", n_epochs=2, tol=1e-3))
     figure = plot_convergence(model)
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["Reconstruction", "Contrast", "Pseudo graph"]

@@ -20,6 +20,7 @@ from tensorcontrast import (
     TensorContrastError,
     report,
 )
+from tensorcontrast.decompose.options import build
 from tensorcontrast.report.data import FigureItem
 from tensorcontrast.report.of_model import model_facts
 from tensorcontrast.report.text import plain, shortened
@@ -152,7 +153,7 @@ def test_markdown_of_hostile_names(hostile, hostile_names, tmp_path):
 def test_recordings_without_names_labels_or_rate(tmp_path):
     X = np.random.default_rng(0).standard_normal((40, 2, 64)).astype(np.float32)
     rec = Recordings(X)
-    model = ContrastiveFeatures(decompose=PLC(3, tol=1e-2), random_state=0).fit(rec)
+    model = ContrastiveFeatures(decompose=build(PLC, rank=3, tol=1e-2), random_state=0).fit(rec)
     path = report.model_report(model, rec, tmp_path / "r.html", figures=False)
     text = " ".join(check_closed(path.read_text(encoding="utf-8")).text)
     assert "cycles/sample" in text and "quantile over time (%)" in text
@@ -164,7 +165,9 @@ def test_a_large_recording_gives_a_moderate_file(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 14, 300)).astype(np.float32)
     rec = Recordings(X, rng.integers(0, 4, 1500), fs=100, groups=rng.integers(0, 90, 1500))
-    model = ContrastiveFeatures(decompose=CPD(4, max_iter=2, tol=0), random_state=0).fit(rec[:60])
+    model = ContrastiveFeatures(
+        decompose=build(CPD, rank=4, max_iter=2, tol=0), random_state=0
+    ).fit(rec[:60])
     path = report.model_report(model, rec, tmp_path, figures=False)
     assert path.stat().st_size < 5_000_000
 
@@ -224,7 +227,8 @@ def test_a_model_says_what_it_was_made_of(model, rec):
     for decision in model.decisions_:
         assert facts[f"chosen: {decision['name']}"].startswith(decision["outcome"])
     plain = ContrastiveFeatures(
-        tensorize=SpectrogramTensor(n_fft=32, hop=16), decompose=CPD(3, max_iter=5, tol=0.1)
+        tensorize=SpectrogramTensor(n_fft=32, hop=16),
+        decompose=build(CPD, rank=3, max_iter=5, tol=0.1),
     ).fit(rec)
     told = dict(model_facts(plain))
     assert not {"convolution features", "nuisance metric"} & set(told)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import TensorContrastWarning
 
 #: What the docstrings of ``transform`` promise: largest difference against the length of the row.
@@ -25,7 +26,9 @@ def fitted(seed, *, missing="error"):
     dims = tuple(int(d) for d in rng.integers(1, (9, 20, 40)[seed % 3], rng.integers(1, 4)))
     X = rng.normal(size=(int(rng.integers(3, 70)), *dims)).astype(("float32", "float64")[seed % 2])
     cls = (CPD, ATD, PLC)[seed // 2 % 3]
-    model = cls(rank=int(rng.integers(1, 41)), max_iter=3, tol=0, missing=missing, random_state=0)
+    model = build(
+        cls, rank=int(rng.integers(1, 41)), max_iter=3, tol=0, missing=missing, random_state=0
+    )
     if cls is PLC:
         model.set_params(n_epochs=1, n_clusters=2)
     with warnings.catch_warnings():
@@ -78,7 +81,7 @@ def as_blocks(tensors):
 def test_windows_of_signals_have_the_same_features(dtype, solver, tensorize):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(36, 2, 96)).cumsum(axis=2).astype(dtype)
-    plc = PLC(rank=6, max_iter=4, tol=0, n_epochs=1, solver=solver)
+    plc = build(PLC, rank=6, max_iter=4, tol=0, n_epochs=1, solver=solver)
     model = ContrastiveFeatures(50.0, tensorize=tensorize, decompose=plc, random_state=0).fit(X)
     many = model.transform(X)
     assert_close(singles(model, X), many)

@@ -23,6 +23,7 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -119,7 +120,7 @@ def test_a_fit_through_crashes_is_the_fit(case, X, tmp_path):
 
     def make(**more):
         settings = {"rank": 3, "max_iter": 25, "tol": 1e-9, "random_state": 0}
-        return cls(**settings | options | more)
+        return build(cls, **settings | options | more)
 
     whole = make().fit(X)
     model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc")
@@ -136,7 +137,7 @@ def test_with_missing_values(cls, fresh, X, tmp_path):
 
     def make(**more):
         settings = {"rank": 3, "max_iter": 25, "tol": 1e-9, "random_state": 0, "missing": "mask"}
-        return cls(**settings | options | more)
+        return build(cls, **settings | options | more)
 
     model, crashes = fit_through_crashes(make, Z, tmp_path / "fit.tcc")
     assert crashes > 0
@@ -152,8 +153,9 @@ def test_with_labels_and_a_given_view(X, tmp_path):
     }
 
     def make(**more):
-        return PLC(
-            **{"rank": 3, "solver": "tied", "n_epochs": 20, "random_state": 0, "tol": 1e-3} | more
+        return build(
+            PLC,
+            **{"rank": 3, "solver": "tied", "n_epochs": 20, "random_state": 0, "tol": 1e-3} | more,
         )
 
     model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", **options)
@@ -168,7 +170,7 @@ def test_with_nuisance(X, tmp_path):
 
     def make(**more):
         settings = {"rank": 3, "random_state": 0, "max_iter": 25, "tol": 1e-9, "epsilon": 0.5}
-        return PLC(**settings | more)
+        return build(PLC, **settings | more)
 
     model, crashes = fit_through_crashes(make, X, tmp_path / "fit.tcc", nuisance=rows)
     whole = make().fit(X, nuisance=rows)
@@ -185,27 +187,33 @@ def test_without_a_seed_the_checkpoint_has_the_random_numbers(X, tmp_path):
     path = tmp_path / "fit.tcc"
     states = []
     for attempt in range(2):
-        model = PLC(rank=3, solver="tied", n_epochs=12, checkpoint=path, every=1, max_iter=20)
+        model = build(
+            PLC, rank=3, solver="tied", n_epochs=12, checkpoint=path, every=1, max_iter=20
+        )
         model.set_params(callback=crash_after(8 - 4 * attempt))
         with pytest.raises(Crash):
             model.fit(X, resume=True)
         states.append(checkpoint.load(path)["fit"]["rng"])
     assert states[0] == states[1]
-    first = PLC(rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path)
-    assert_same(PLC(rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path), first)
+    first = build(PLC, rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path)
+    assert_same(
+        build(PLC, rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path), first
+    )
 
 
 def test_signals_to_features(tmp_path):
     rec = make_synthetic(n_samples=60, n_classes=3, random_state=0)
 
     def make(**more):
-        decompose = PLC(**{"rank": 4, "max_iter": 20, "solver": "tied", "n_epochs": 10} | more)
+        decompose = build(
+            PLC, **{"rank": 4, "max_iter": 20, "solver": "tied", "n_epochs": 10} | more
+        )
         return ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0)
 
     path = tmp_path / "fit.tcc"
     with pytest.raises(Crash):
-        make(checkpoint=path, every=2, callback=crash_after(17)).fit(rec.X)
-    again = make(checkpoint=path).fit(rec.X, resume=path)
+        make(, callback=crash_after(17)).fit(rec.X, checkpoint=path, every=2)
+    again = make().fit(rec.X, resume=path, checkpoint=path)
     np.testing.assert_array_equal(again.transform(rec.X), make().fit(rec.X).transform(rec.X))
 
 
@@ -296,7 +304,7 @@ def test_ctrl_c_writes_a_last_checkpoint(cls, at, X, tmp_path):
         options = (
             {"solver": "tied", "n_epochs": 40, "max_iter": 5} if cls is PLC else {"max_iter": 40}
         )
-        return cls(**{"rank": 3, "tol": 0, "random_state": 0} | options | more)
+        return build(cls, **{"rank": 3, "tol": 0, "random_state": 0} | options | more)
 
     def interrupt(row):
         if row["iteration"] > at:
@@ -321,18 +329,20 @@ def test_a_signal_in_the_middle_of_a_sweep(X, tmp_path):
 
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        model = ATD(rank=3, max_iter=60, tol=0, random_state=0, checkpoint=path, callback=send)
+        model = build(
+            ATD, rank=3, max_iter=60, tol=0, random_state=0, checkpoint=path, callback=send
+        )
         with pytest.raises(KeyboardInterrupt):
             model.fit(X)
     finally:
         signal.signal(signal.SIGINT, old)
-    whole = ATD(rank=3, max_iter=60, tol=0, random_state=0).fit(X)
-    assert_same(ATD(rank=3, max_iter=60, tol=0, random_state=0).fit(X, resume=path), whole)
+    whole = build(ATD, rank=3, max_iter=60, tol=0, random_state=0).fit(X)
+    assert_same(build(ATD, rank=3, max_iter=60, tol=0, random_state=0).fit(X, resume=path), whole)
 
 
 def test_a_full_disk_does_not_end_the_fit(X, tmp_path, monkeypatch):
     path = tmp_path / "fit.tcc"
-    model = CPD(rank=3, max_iter=20, tol=0, random_state=0, checkpoint=path, every=2)
+    model = build(CPD, rank=3, max_iter=20, tol=0, random_state=0, checkpoint=path, every=2)
     model.set_params(callback=crash_after(5))
     with pytest.raises(Crash):
         model.fit(X)
@@ -347,7 +357,7 @@ def test_a_full_disk_does_not_end_the_fit(X, tmp_path, monkeypatch):
     assert len(told) == 1
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["fit.tcc"]
-    assert_same(model, CPD(rank=3, max_iter=20, tol=0, random_state=0).fit(X))
+    assert_same(model, build(CPD, rank=3, max_iter=20, tol=0, random_state=0).fit(X))
 
 
 # ---------------------------------------------------------------------------- what is refused
@@ -371,7 +381,7 @@ def test_other_parameters_are_named(stopped, X):
         ATD(rank=3, random_state=0).fit(X, resume=stopped)
     starts = [np.ones((d, 3)) for d in X.shape[1:]]
     with pytest.raises(InvalidInputError, match="init="):
-        CPD(rank=3, init=starts, random_state=0).fit(X, resume=stopped)
+        build(CPD, rank=3, init=starts, random_state=0).fit(X, resume=stopped)
 
 
 def test_what_does_not_change_the_result_may_change(stopped, X, monkeypatch):
@@ -517,14 +527,14 @@ FORGED = {
 def in_descent(X, tmp_path_factory):
     path = tmp_path_factory.mktemp("forged") / "fit.tcc"
     with pytest.raises(Crash):
-        descending(checkpoint=path, callback=crash_after(12)).fit(X)
+        descending(, callback=crash_after(12)).fit(X, checkpoint=path)
     assert checkpoint.load(path)["runs"][-1]["adam"]["step"] == 4
     return path
 
 
 def descending(**more):
     settings = {"rank": 3, "max_iter": 8, "tol": 0, "n_epochs": 10, "n_clusters": 3, "every": 1}
-    return PLC(**{"solver": "tied", **settings, "random_state": 0, **more})
+    return build(PLC, **{"solver": "tied", **settings, "random_state": 0, **more})
 
 
 @pytest.mark.parametrize("case", FORGED)
@@ -578,7 +588,7 @@ def test_a_file_that_appears_during_the_fit_is_not_replaced(X, tmp_path):
         if row["iteration"] == 3:
             path.write_text("mine")
 
-    model = CPD(rank=3, max_iter=9, tol=0, checkpoint=path, every=1, callback=write)
+    model = build(CPD, rank=3, max_iter=9, tol=0, checkpoint=path, every=1, callback=write)
     with pytest.warns(TensorContrastWarning, match=r"not a checkpoint.*goes on") as told:
         model.fit(X)
     assert len(told) == 1
@@ -590,14 +600,14 @@ def test_a_folder_that_takes_no_files_is_told_before_any_work(X, tmp_path, monke
     seen = []
     (tmp_path / "file").write_text("x")
     with pytest.raises(FileError, match="folder that exists"):
-        CPD(rank=3, checkpoint=tmp_path / "file" / "fit.tcc", callback=seen.append).fit(X)
+        CPD(rank=3, callback=seen.append).fit(X, checkpoint=tmp_path / "file" / "fit.tcc")
 
     def read_only(*args, **kwargs):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(os, "open", read_only)
     with pytest.raises(FileError, match=r"fit.tcc: .*Read-only file system"):
-        CPD(rank=3, checkpoint=tmp_path / "fit.tcc", callback=seen.append).fit(X)
+        CPD(rank=3, callback=seen.append).fit(X, checkpoint=tmp_path / "fit.tcc")
     assert not seen
 
 
@@ -612,7 +622,7 @@ def test_every_finished_stage_is_in_the_file(X, tmp_path):
         if "contrast" in row and path.exists():
             seen.append([run["ended"] for run in checkpoint.load(path)["runs"]])
 
-    model = descending(checkpoint=path, every=10**6, callback=look).fit(X)
+    model = descending(, callback=look).fit(X, checkpoint=path, every=10**6)
     assert seen == [[True]] * 10
     assert [run["ended"] for run in checkpoint.load(path)["runs"]] == [True, True]
     assert checkpoint.iterations(checkpoint.load(path)["runs"]) == model.n_iter_ == 18
@@ -627,7 +637,7 @@ def test_ctrl_c_says_what_the_file_holds(every, X, tmp_path):
 
     path = tmp_path / "fit.tcc"
     with pytest.raises(KeyboardInterrupt, match=r"can be used; .*fit.tcc holds 11 iterations"):
-        descending(checkpoint=path, every=every, callback=interrupt).fit(X)
+        descending(, callback=interrupt).fit(X, checkpoint=path, every=every)
     assert checkpoint.iterations(checkpoint.load(path)["runs"]) == 11
 
 
@@ -638,7 +648,7 @@ def test_ctrl_c_before_the_first_iteration_says_that_nothing_is_kept(X, tmp_path
     path = tmp_path / "fit.tcc"
     monkeypatch.setattr(als, "sweep", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"nothing was learned.*nothing was written to"):
-        CPD(rank=3, checkpoint=path).fit(X)
+        CPD(rank=3).fit(X, checkpoint=path)
     assert not path.exists()
     rec = make_synthetic(n_samples=30, n_classes=2, random_state=0)
     monkeypatch.setattr(SpectrogramTensor, "transform", interrupt)
@@ -678,12 +688,12 @@ def test_sigterm_leaves_the_last_checkpoint(X, tmp_path):
 def test_a_place_that_cannot_be_written_is_told_before_any_work(name, X, tmp_path):
     seen = []
     with pytest.raises(FileError, match="checkpoint="):
-        CPD(rank=3, checkpoint=tmp_path / name, callback=seen.append).fit(X)
+        CPD(rank=3, callback=seen.append).fit(X, checkpoint=tmp_path / name)
     assert not seen
 
 
 def test_a_model_file_does_not_name_the_checkpoint(X, tmp_path):
-    model = CPD(rank=3, random_state=0, checkpoint=tmp_path / "fit.tcc", every=1).fit(X)
+    model = CPD(rank=3, random_state=0).fit(X, checkpoint=tmp_path / "fit.tcc", every=1)
     model.save(tmp_path / "model.tcm")
     assert load_model(tmp_path / "model.tcm").checkpoint is None
     assert model.checkpoint == tmp_path / "fit.tcc"
@@ -693,7 +703,9 @@ def test_losing_runs_take_no_space(X, tmp_path):
     """Of beaten starts the file keeps numbers, not arrays as long as the data."""
     path = tmp_path / "fit.tcc"
     many = np.concatenate([X] * 20)
-    CPD(rank=3, n_init=8, max_iter=6, tol=0, random_state=0, checkpoint=path, every=1).fit(many)
+    build(CPD, rank=3, n_init=8, max_iter=6, tol=0, random_state=0).fit(
+        many
+    , checkpoint=path, every=1)
     one = many.shape[0] * 3 * many.itemsize
     assert path.stat().st_size < 4 * one
     runs = checkpoint.load(path)["runs"]
@@ -720,10 +732,12 @@ def test_fits_in_threads_keep_to_their_own_files(X, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             path = tmp_path / f"{seed}.tcc"
-            CPD(rank=3, max_iter=30, tol=0, random_state=seed, checkpoint=path, every=1).fit(X)
-            return CPD(rank=3, max_iter=30, tol=0, random_state=seed).fit(X, resume=path)
+            build(CPD, rank=3, max_iter=30, tol=0, random_state=seed).fit(
+                X
+            , checkpoint=path, every=1)
+            return build(CPD, rank=3, max_iter=30, tol=0, random_state=seed).fit(X, resume=path)
 
     with ThreadPoolExecutor(4) as pool:
         models = list(pool.map(work, range(4)))
     for seed, model in enumerate(models):
-        assert_same(model, CPD(rank=3, max_iter=30, tol=0, random_state=seed).fit(X))
+        assert_same(model, build(CPD, rank=3, max_iter=30, tol=0, random_state=seed).fit(X))

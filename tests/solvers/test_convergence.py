@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import NumericalError, TensorContrastError, TensorContrastWarning
 from tensorcontrast.solvers.convergence import Monitor
 
@@ -16,7 +17,7 @@ ALL = [CPD, ATD, PLC]
 
 def swept(cls, **params):
     """Return an estimator whose iterations are sweeps: the tied solver of PLC adds epochs."""
-    return cls(**({"solver": "als"} if cls is PLC else {}), **params)
+    return build(cls, **({"solver": "als"} if cls is PLC else {}), **params)
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +51,23 @@ def test_a_fit_that_runs_out_warns(cls, max_iter, X):
 @pytest.mark.parametrize("cls", ALL)
 def test_warnings_point_at_the_line_that_fits(cls, X):
     with pytest.warns(ConvergenceWarning, match="max_iter=1") as settled:
-        cls(rank=3, n_clusters=3, max_iter=1, random_state=0).fit(X)
+        build(cls, rank=3, n_clusters=3, max_iter=1, random_state=0).fit(X)
     with pytest.warns(TensorContrastWarning, match="rank=9999") as cut:
-        cls(rank=9999, n_clusters=3, max_iter=1, tol=0, random_state=0).fit(X)
+        build(cls, rank=9999, n_clusters=3, max_iter=1, tol=0, random_state=0).fit(X)
     assert settled[0].filename == cut[0].filename == __file__
 
 
 def test_tol_zero_runs_all_iterations_silently(X):
-    model = CPD(rank=3, max_iter=50, tol=0, random_state=0).fit(X)
+    model = build(CPD, rank=3, max_iter=50, tol=0, random_state=0).fit(X)
     assert model.n_iter_ == 50
     assert not model.converged_
 
 
 def test_a_smaller_tol_and_more_patience_take_longer(X):
-    by_tol = [CPD(rank=3, tol=t, random_state=0).fit(X).n_iter_ for t in (1e-1, 1e-3, 2e-5)]
+    by_tol = [build(CPD, rank=3, tol=t, random_state=0).fit(X).n_iter_ for t in (1e-1, 1e-3, 2e-5)]
     assert by_tol[0] < by_tol[1] < by_tol[2]
     by_patience = [
-        CPD(rank=3, tol=1e-3, patience=p, random_state=0).fit(X).n_iter_ for p in (1, 3, 6)
+        build(CPD, rank=3, tol=1e-3, patience=p, random_state=0).fit(X).n_iter_ for p in (1, 3, 6)
     ]
     assert by_patience[1] == by_patience[0] + 2
     assert by_patience[2] == by_patience[0] + 5
@@ -81,7 +82,7 @@ def test_the_tolerance_does_not_depend_on_the_unit_of_the_data(factor, X):
 
 def test_a_warm_up_does_not_count_as_settled(X):
     """The warm-up alone settles in a few iterations; the contrast must still get its turn."""
-    model = PLC(solver="als", rank=3, n_clusters=3, warm_up=40, random_state=0).fit(X)
+    model = build(PLC, solver="als", rank=3, n_clusters=3, warm_up=40, random_state=0).fit(X)
     assert model.n_iter_ > 41
     assert np.isfinite(model.history_["contrast"][-1])
 

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from tensorcontrast import ATD, CPD, PLC, load_model
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.solvers import als
 
 ALL = [CPD, ATD, PLC]
@@ -17,7 +18,7 @@ ALL = [CPD, ATD, PLC]
 
 def swept(cls, **params):
     """Return an estimator whose iterations are sweeps: the tied solver of PLC adds epochs."""
-    return cls(**({"solver": "als"} if cls is PLC else {}), **params)
+    return build(cls, **({"solver": "als"} if cls is PLC else {}), **params)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def assert_usable(model, X):
 @pytest.mark.parametrize("options", [{}, {"batch_size": 20, "step_size": 0.5}])
 @pytest.mark.parametrize("cls", ALL)
 def test_ctrl_c_leaves_a_marked_and_usable_estimator(cls, options, X):
-    model = cls(rank=3, n_clusters=3, callback=stop_at(3), random_state=0, **options)
+    model = build(cls, rank=3, n_clusters=3, callback=stop_at(3), random_state=0, **options)
     with pytest.raises(KeyboardInterrupt, match=cls.__name__):
         model.fit(X)
     assert model.n_iter_ == 3
@@ -133,7 +134,8 @@ def test_a_real_signal(where, X):
 
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        model = PLC(
+        model = build(
+            PLC,
             solver="als",
             rank=3,
             n_clusters=3,
@@ -158,7 +160,7 @@ def test_n_init_keeps_the_best_finished_or_running_fit(X):
         if seen.count(1) == 2 and row["iteration"] == 2:
             raise KeyboardInterrupt
 
-    model = CPD(rank=3, n_init=3, callback=callback, random_state=0)
+    model = build(CPD, rank=3, n_init=3, callback=callback, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     assert_usable(model, X)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.cp import kernels
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.io import container, model_files
 from tensorcontrast.recordings.signals import without_gaps
@@ -118,8 +119,15 @@ def test_the_loss_never_rises_whatever_is_missing(seed, share, rank, alpha):
     X, Z, _ = planted(n=25, dims=(3, 4, 5), noise=0.5, share=share, seed=seed)
     never = np.isnan(Z).all(axis=0)  # of such a position nothing can be learned, and CPD says so
     Z[0, never] = X[0, never]
-    history = CPD(
-        rank, alpha=alpha, max_iter=15, tol=0, missing="mask", center=False, random_state=seed
+    history = build(
+        CPD,
+        rank=rank,
+        alpha=alpha,
+        max_iter=15,
+        tol=0,
+        missing="mask",
+        center=False,
+        random_state=seed,
     )
     objective = np.array(history.fit(Z).history_["objective"])
     assert (np.diff(objective) <= 1e-9 * objective[0]).all()
@@ -154,7 +162,7 @@ def test_mean_and_scale_are_those_of_observed_entries(data):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_is_imputed_is_near_the_truth(cls, options, data):
     X, Z, gaps = data
-    model = cls(rank=3, missing="mask", random_state=0, **options).fit(Z)
+    model = build(cls, rank=3, missing="mask", random_state=0, **options).fit(Z)
     made = model.inverse_transform(model.transform(Z))
     size = np.linalg.norm((X - X.mean(axis=0))[gaps])
     error = np.linalg.norm((made - X)[gaps]) / size
@@ -170,8 +178,8 @@ def test_what_is_imputed_is_near_the_truth(cls, options, data):
 def test_whole_data_give_the_very_same_fit(cls, data):
     X = data[0]
     free = {"beta": 0.0} if cls is PLC else {}  # gaps leave no nuisance metric
-    plain = cls(rank=3, random_state=0, **free).fit(X)
-    masked = cls(rank=3, random_state=0, missing="mask", **free).fit(X)
+    plain = build(cls, rank=3, random_state=0, **free).fit(X)
+    masked = build(cls, rank=3, random_state=0, missing="mask", **free).fit(X)
     np.testing.assert_array_equal(masked.features_, plain.features_)
     np.testing.assert_array_equal(masked.transform(X), plain.transform(X))
     assert masked.score(X) == plain.score(X)
@@ -179,7 +187,7 @@ def test_whole_data_give_the_very_same_fit(cls, data):
 
 def test_features_of_the_fit_are_those_of_transform(data):
     _, Z, _ = data
-    model = CPD(rank=3, missing="mask", tol=1e-7, random_state=0).fit(Z)
+    model = build(CPD, rank=3, missing="mask", tol=1e-7, random_state=0).fit(Z)
     np.testing.assert_allclose(model.features_, model.transform(Z), rtol=1e-5, atol=1e-7)
     flat = ((Z - model.center_) / model.scale_).reshape(len(Z), -1)
     rest = flat - kernels.cp_to_flat(model.features_, model.factors_)
@@ -217,7 +225,7 @@ def test_a_given_view_may_have_gaps_of_its_own(cls, data):
     with pytest.raises(InvalidInputError, match="view"):
         cls(rank=3, random_state=0).fit(X, view=view)
     with pytest.raises(InvalidInputError, match="compress=None"):
-        cls(rank=3, missing="mask", compress=(3, 3, 3)).fit(X, view=view)
+        build(cls, rank=3, missing="mask", compress=(3, 3, 3)).fit(X, view=view)
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -300,7 +308,7 @@ def test_samples_and_positions_without_any_value(data):
 def test_a_compression_that_cannot_be_used_is_told(data):
     _, Z, _ = data
     with pytest.warns(TensorContrastWarning, match=r"compress=\(3, 3, 3\) is not used"):
-        model = CPD(rank=3, missing="mask", compress=(3, 3, 3), random_state=0).fit(Z)
+        model = build(CPD, rank=3, missing="mask", compress=(3, 3, 3), random_state=0).fit(Z)
     assert model.core_dims_ == Z.shape[1:]
 
 
@@ -357,7 +365,7 @@ def test_signals_with_gaps_to_features():
     dirty[30:50, 0, 10:60] = np.nan
 
     def make(**options):
-        decompose = PLC(rank=6, tol=1e-3)
+        decompose = build(PLC, rank=6, tol=1e-3)
         return ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0, **options)
 
     with pytest.raises(InvalidInputError, match="missing='mask'"):

@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, load_model
 from tensorcontrast.cp.kernels import cp_to_flat, factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import robust
 from tensorcontrast.sources.source import ArraySource
@@ -89,7 +90,7 @@ def test_planted_factors_are_found_among_artefacts(cls, options, kind, planted):
     Z, bad = spoil(X, kind=kind)
 
     def found(**more):
-        return cls(rank=3, random_state=0, **options, **more).fit(Z)
+        return build(cls, rank=3, random_state=0, **options, **more).fit(Z)
 
     held = found(robust="huber")
     assert factor_match_score(held.factors_, factors) > 0.97
@@ -186,8 +187,8 @@ def test_a_mapped_file_gives_what_the_array_gives(planted, tmp_path):
     Z, _ = spoil(planted[0])
     np.save(tmp_path / "z.npy", Z)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
-    one = CPD(rank=3, random_state=0, robust="huber", compress=(4, 4, 4)).fit(mapped)
-    other = CPD(rank=3, random_state=0, robust="huber", compress=(4, 4, 4)).fit(Z)
+    one = build(CPD, rank=3, random_state=0, robust="huber", compress=(4, 4, 4)).fit(mapped)
+    other = build(CPD, rank=3, random_state=0, robust="huber", compress=(4, 4, 4)).fit(Z)
     np.testing.assert_allclose(one.features_, other.features_, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(one.sample_weight_, other.sample_weight_)
 

@@ -8,9 +8,10 @@ from sklearn.covariance import ledoit_wolf
 from tensorcontrast import PLC, ContrastiveFeatures
 from tensorcontrast.cp.graph import SignedGraph, cluster_space
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate.protocol import linear_probe
-from tensorcontrast.solvers import plc_solve
+from tensorcontrast.solvers import pseudo_laplacian
 from tensorcontrast.solvers.semi_supervised import (
     MIN_POSTERIOR,
     given_labels,
@@ -150,13 +151,13 @@ def test_the_weighted_graph_is_its_dense_self():
 def test_E2_pseudo_classes_are_labels_where_these_are_known_and_clusters_elsewhere(graph):
     W, y = blobs(distance=5.0)
     known, model = some(y, 30), PLC(graph=graph)
-    classes = plc_solve.pseudo_classes(model, 10, known, 0, W)
+    classes = pseudo_laplacian.pseudo_classes(model, 10, known, 0, W)
     likely = known if graph == "true" else likely_classes(W, known)[0]
-    clusters = plc_solve.pseudo_classes(model, 10, None, 0, W)
+    clusters = pseudo_laplacian.pseudo_classes(model, 10, None, 0, W)
     joined = np.where(likely >= 0, likely, 100 + clusters)
     np.testing.assert_array_equal(classes, np.unique(joined, return_inverse=True)[1])
     assert (likely[30:] >= 0).any() == (graph == "pseudo")
-    np.testing.assert_array_equal(plc_solve.pseudo_classes(model, 10, y, 0, W), y)
+    np.testing.assert_array_equal(pseudo_laplacian.pseudo_classes(model, 10, y, 0, W), y)
 
 
 # ----------------------------------------------------------------------------- fits
@@ -180,22 +181,22 @@ def test_labels_with_unknown_ones_do_not_hurt(solver, hard):
     X, y = hard
     options = {"rank": 6, "solver": solver, "n_clusters": 12, "random_state": 0}
     options |= {"max_iter": 60, "tol": 1e-3, "n_epochs": 8}
-    without = PLC(**options).fit(X[:100])
-    having = PLC(**options).fit(X[:100], some(y, 40)[:100])
+    without = build(PLC, **options).fit(X[:100])
+    having = build(PLC, **options).fit(X[:100], some(y, 40)[:100])
     assert probe(having, X, y) >= probe(without, X, y) - 0.03
 
 
 def test_labels_without_unknown_ones_are_not_used(hard):
     X, y = hard[0][:90], hard[1][:90]
     options = {"rank": 4, "max_iter": 60, "tol": 1e-3, "random_state": 0}
-    plain = PLC(**options).fit(X).transform(X)
+    plain = build(PLC, **options).fit(X).transform(X)
     for given in (y, y.astype(str), np.full(len(X), -1)):
         with pytest.warns(TensorContrastWarning, match="y"):
-            same = PLC(**options).fit(X, given)
+            same = build(PLC, **options).fit(X, given)
         np.testing.assert_array_equal(plain, same.transform(X))
-    partly = PLC(**options).fit(X, some(y, 60)).transform(X)
+    partly = build(PLC, **options).fit(X, some(y, 60)).transform(X)
     assert not np.array_equal(plain, partly)
-    every = PLC(**options, graph="true").fit(X, y).transform(X)
+    every = build(PLC, **options, graph="true").fit(X, y).transform(X)
     assert not np.array_equal(plain, every)
 
 
@@ -210,7 +211,7 @@ def test_labels_that_are_needed_are_asked_for():
 
 def test_signals_take_labels():
     rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
-    part = PLC(4, max_iter=60, tol=1e-2)
+    part = build(PLC, rank=4, max_iter=60, tol=1e-2)
     model = ContrastiveFeatures(decompose=part, random_state=0)
     plain = model.fit(rec).transform(rec)
     having = model.fit(rec, some(rec.y, 20)).transform(rec)

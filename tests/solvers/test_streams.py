@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, load_model
 from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.sources.tensor_noise import TensorNoise
 
 ALL = [CPD, ATD, PLC]
@@ -53,7 +54,7 @@ def test_forgetting_follows_a_stream_that_changes():
     new, _, _, factors = make_cp_tensor(300, (5, 6), 2, noise=0.02, random_state=9)
     scores = []
     for forgetting in (0.3, 1.0):
-        model = CPD(rank=2, forgetting=forgetting, center=False, random_state=0).fit(old)
+        model = build(CPD, rank=2, forgetting=forgetting, center=False, random_state=0).fit(old)
         for start in range(0, 300, 30):
             model.partial_fit(new[start : start + 30])
         scores.append(factor_match_score(model.factors_, factors))
@@ -85,9 +86,10 @@ def test_a_refused_batch_leaves_the_model_as_it_was(cls, planted):
 @pytest.mark.parametrize(
     "model",
     [
-        CPD(rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
-        ATD(rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
-        PLC(
+        build(CPD, rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
+        build(ATD, rank=3, batch_size=20, step_size=0.1, max_iter=30, random_state=0),
+        build(
+            PLC,
             solver="als",
             rank=3,
             batch_size=15,
@@ -121,8 +123,8 @@ def test_atd_beta_zero_is_cpd_of_both_views(planted):
     X, *_ = planted
     view = TensorNoise()(X, np.random.default_rng(0))
     start = [np.random.default_rng(1).normal(size=(d, 3)) for d in X.shape[1:]]
-    model = ATD(rank=3, beta=0, init=start, max_iter=9, tol=0).fit(X, view=view)
-    cpd = CPD(rank=3, init=start, max_iter=9, tol=0).fit(X, view=view)
+    model = build(ATD, rank=3, beta=0, init=start, max_iter=9, tol=0).fit(X, view=view)
+    cpd = build(CPD, rank=3, init=start, max_iter=9, tol=0).fit(X, view=view)
     for U, V in zip(model.factors_, cpd.factors_, strict=True):
         np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
 

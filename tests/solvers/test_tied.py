@@ -8,7 +8,8 @@ from tensorcontrast import CPD, PLC, TensorContrastError, load_model
 from tensorcontrast.cp import kernels, losses
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.solvers.tied import Adam, standardise, tied_objective
+from tensorcontrast.decompose.options import build
+from tensorcontrast.solvers.gradient import Adam, standardise, tied_objective
 
 RNG = np.random.default_rng(0)
 
@@ -163,7 +164,7 @@ def planted():
 
 def tied_plc(**params):
     settings = {"rank": 6, "n_epochs": 8, "batch_size": 100, "n_clusters": 12, "random_state": 0}
-    return PLC(solver="tied", **(settings | params))
+    return build(PLC, solver="tied", **(settings | params))
 
 
 def test_features_are_those_of_the_encoder(planted):

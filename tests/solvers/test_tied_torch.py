@@ -5,7 +5,7 @@ import pytest
 
 from tensorcontrast.cp import losses
 from tensorcontrast.cp.graph import SignedGraph
-from tensorcontrast.solvers import tied
+from tensorcontrast.solvers import gradient
 
 torch = pytest.importorskip("torch")
 
@@ -61,7 +61,7 @@ def test_closed_form_is_automatic_differentiation(dims, form, seed):
             value, (a, b) = losses.plc(W, Z, graph, gamma)
             return value / n, (a / n, b / n)
 
-    value, gradients, _ = tied.tied_objective(X, V, factors, loss, alpha=alpha, beta=beta)
+    value, gradients, _ = gradient.tied_objective(X, V, factors, loss, alpha=alpha, beta=beta)
     tensors = [torch.tensor(U, requires_grad=True) for U in factors]
     joined = gamma * graph.joined()
     np.fill_diagonal(joined, 1.0)

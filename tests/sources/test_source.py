@@ -10,6 +10,7 @@ import pytest
 from tensorcontrast import ATD, CPD, PLC, TensorContrastError
 from tensorcontrast.cp import scaling
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.sources import source
 from tensorcontrast.sources.tensor_noise import STRIP, TensorNoise
@@ -53,8 +54,8 @@ def test_a_fit_is_that_of_the_array(cls, kind, X, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "CHUNK_VALUES", 20 * X[0].size)
     monkeypatch.setattr(source, "CHUNK_VALUES", 20 * X[0].size)
     options = {"rank": 3, "random_state": 0, "compress": (4, 5, 4), "max_iter": 30, "tol": 1e-4}
-    whole = cls(**options).fit(X)
-    model = cls(**options).fit(stored(X, kind, tmp_path))
+    whole = build(cls, **options).fit(X)
+    model = build(cls, **options).fit(stored(X, kind, tmp_path))
     assert model.n_samples_seen_ == 150
     for U, V in zip(whole.factors_, model.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=2e-4)
@@ -72,22 +73,22 @@ def test_stores_are_transformed_and_scored_block_by_block(X, tmp_path):
 
 
 def test_without_compression_a_store_is_read_to_memory(X, tmp_path):
-    whole = CPD(3, random_state=0, compress=None).fit(X)
-    model = CPD(3, random_state=0, compress=None).fit(stored(X, "zarr", tmp_path))
+    whole = build(CPD, rank=3, random_state=0, compress=None).fit(X)
+    model = build(CPD, rank=3, random_state=0, compress=None).fit(stored(X, "zarr", tmp_path))
     np.testing.assert_array_equal(model.factors_[0], whole.factors_[0])
 
 
 def test_the_view_can_be_a_store(X, tmp_path):
     view = X + 0.05
     options = {"rank": 3, "random_state": 0, "compress": (4, 5, 4)}
-    whole = ATD(**options).fit(X, view=view)
-    model = ATD(**options).fit(Chunks(X), view=Chunks(view, (77,)))
+    whole = build(ATD, **options).fit(X, view=view)
+    model = build(ATD, **options).fit(Chunks(X), view=Chunks(view, (77,)))
     np.testing.assert_allclose(whole.factors_[1], model.factors_[1], atol=2e-4)
 
 
 def test_integers_become_float32(X):
     counts = np.round(100 * X).astype(np.int16)
-    model = CPD(3, random_state=0, compress=(4, 5, 4)).fit(Chunks(counts))
+    model = build(CPD, rank=3, random_state=0, compress=(4, 5, 4)).fit(Chunks(counts))
     assert model.factors_[0].dtype == np.float32
 
 
@@ -137,7 +138,7 @@ def test_other_dims_at_transform(X):
     with pytest.raises(InvalidInputError, match="was fitted"):
         model.transform(Chunks(X[:, :, 1:]))
     with pytest.raises(InvalidInputError, match="gave 100 samples where 150"):
-        ATD(2, compress=(4, 5, 4)).fit(Chunks(X), view=Chunks(X[:100], (5,)))
+        build(ATD, rank=2, compress=(4, 5, 4)).fit(Chunks(X), view=Chunks(X[:100], (5,)))
 
 
 PEAK = """

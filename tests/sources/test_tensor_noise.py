@@ -7,6 +7,7 @@ from tensorcontrast import ATD, PLC
 from tensorcontrast.augment import Compose, Jitter
 from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.sources.tensor_noise import TensorNoise
 
 CONTRASTIVE = [ATD, PLC]
@@ -14,7 +15,7 @@ CONTRASTIVE = [ATD, PLC]
 
 def swept(cls, **params):
     """Return an estimator whose iterations are sweeps: the tied solver of PLC adds epochs."""
-    return cls(**({"solver": "als"} if cls is PLC else {}), **params)
+    return build(cls, **({"solver": "als"} if cls is PLC else {}), **params)
 
 
 @pytest.fixture(scope="module")

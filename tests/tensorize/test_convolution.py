@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from tensorcontrast import CPD, ContrastiveFeatures, ConvolutionFeatures, Recordings, load_model
 from tensorcontrast import tensorize as package
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     InvalidInputError,
@@ -463,7 +464,10 @@ def test_model_files(params, tmp_path):
 def test_features_of_a_decomposition_are_saved_with_it(tmp_path):
     X = windows(30, 3, 60)
     model = ContrastiveFeatures(
-        fs=50, tensorize=ConvolutionFeatures(12), decompose=CPD(3, tol=1e-2), random_state=0
+        fs=50,
+        tensorize=ConvolutionFeatures(12),
+        decompose=build(CPD, rank=3, tol=1e-2),
+        random_state=0,
     ).fit(X)
     model.save(tmp_path / "m.tcm")
     again = load_model(tmp_path / "m.tcm")

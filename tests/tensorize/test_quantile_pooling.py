@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.io.model_files import save_model
 from tensorcontrast.report.components import describe_components
@@ -165,7 +166,9 @@ def test_damaged_quantiles_are_told(tmp_path, wrong):
     ],
 )
 def test_components_say_in_which_moments(profile, words):
-    model = ContrastiveFeatures(fs=50, decompose=CPD(2, max_iter=2, tol=0), random_state=0)
+    model = ContrastiveFeatures(
+        fs=50, decompose=build(CPD, rank=2, max_iter=2, tol=0), random_state=0
+    )
     model.fit(noise())
     model.factors_[2][:, 0] = profile
     (found,) = [c for c in describe_components(model) if c.index == 0]

@@ -18,6 +18,7 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
 from tensorcontrast.report.components import describe_components
@@ -42,7 +43,7 @@ def pair():
 
 
 def made(rec, decompose=None, **options):
-    decompose = PLC(**FAST) if decompose is None else decompose
+    decompose = build(PLC, **FAST) if decompose is None else decompose
     settings = {"fs": rec.fs, "tensorize": pair(), "random_state": 0} | options
     return ContrastiveFeatures(decompose=decompose, **settings)
 
@@ -125,7 +126,7 @@ def test_wrong_scales_are_refused(wrong):
 
 
 def test_the_default_is_quantiles_of_a_spectrogram_and_convolution_features(rec):
-    found = ContrastiveFeatures(fs=rec.fs, decompose=CPD(**FAST), random_state=0).fit(rec.X)
+    found = ContrastiveFeatures(fs=rec.fs, decompose=build(CPD, **FAST), random_state=0).fit(rec.X)
     assert [type(t) for t in found.tensorize_] == [SpectrogramTensor, ConvolutionFeatures]
     assert found.spectrogram_ is found.tensorize_[0]
     assert found.convolution_ is found.tensorize_[1]
@@ -159,7 +160,7 @@ def test_blocks_are_those_that_the_decomposition_takes(rec, model):
 
 
 def test_the_decomposition_can_weigh_the_blocks_anew(rec):
-    found = made(rec, CPD(**FAST, block_weights=(3, 1))).fit(rec.X)
+    found = made(rec, build(CPD, **FAST, block_weights=(3, 1))).fit(rec.X)
     variances = [
         s**2 * A.reshape(len(A), -1).var(axis=0).sum()
         for s, A in zip(found.decompose_.block_scales_, found.tensors(rec.X), strict=True)
@@ -180,7 +181,7 @@ def test_any_list_of_transformers_is_coupled(rec, decompose):
 
 def test_one_transformer_is_one_tensor(rec):
     for given in (SpectrogramTensor(n_quantiles=3), [SpectrogramTensor(n_quantiles=3)]):
-        found = made(rec, CPD(**FAST), tensorize=given).fit(rec.X)
+        found = made(rec, build(CPD, **FAST), tensorize=given).fit(rec.X)
         assert isinstance(found.tensorize_, SpectrogramTensor)
         assert found.block_scales_ is None
         assert found.convolution_ is None
@@ -190,7 +191,9 @@ def test_one_transformer_is_one_tensor(rec):
 
 
 def test_blocks_without_a_spectrogram(rec):
-    found = made(rec, CPD(**FAST), tensorize=[ConvolutionFeatures(COMPONENTS), Flat()]).fit(rec.X)
+    found = made(rec, build(CPD, **FAST), tensorize=[ConvolutionFeatures(COMPONENTS), Flat()]).fit(
+        rec.X
+    )
     assert found.spectrogram_ is None
     assert isinstance(found.convolution_, ConvolutionFeatures)
     assert np.isfinite(found.transform(rec.X)).all()
@@ -199,19 +202,19 @@ def test_blocks_without_a_spectrogram(rec):
 def test_signals_with_gaps_have_the_spectrogram_alone(rec):
     gaps = rec.X.copy()
     gaps[::7, 0, :9] = np.nan
-    part = CPD(**FAST | {"max_iter": 200})
+    part = build(CPD, **FAST | {"max_iter": 200})
     found = made(rec, part, tensorize=None, missing="mask").fit(gaps)
     assert isinstance(found.tensorize_, SpectrogramTensor)
     assert found.convolution_ is found.block_scales_ is None
     assert np.isfinite(found.transform(gaps)).all()
     with pytest.raises(InvalidInputError, match="ConvolutionFeatures cannot leave missing"):
-        made(rec, CPD(**FAST), missing="mask").fit(gaps)
+        made(rec, build(CPD, **FAST), missing="mask").fit(gaps)
 
 
 def test_coupled_blocks_of_whole_signals_take_no_gaps(rec):
     gaps = rec.X.copy()
     gaps[0, 0, :9] = np.nan
-    masked = made(rec, CPD(**FAST)).fit(rec.X).set_params(missing="mask")
+    masked = made(rec, build(CPD, **FAST)).fit(rec.X).set_params(missing="mask")
     with pytest.raises(InvalidInputError, match="fitted on coupled blocks"):
         masked.transform(gaps)
 
@@ -237,7 +240,7 @@ def test_peers_that_take_rows_have_all_blocks(rec):
 @pytest.mark.parametrize("wrong", [[], (), [3], [SpectrogramTensor(), "spectrogram"]])
 def test_lists_of_something_else_are_refused(rec, wrong):
     with pytest.raises(InvalidInputError, match="tensorize="):
-        made(rec, CPD(**FAST), tensorize=wrong).fit(rec.X)
+        made(rec, build(CPD, **FAST), tensorize=wrong).fit(rec.X)
 
 
 # ----------------------------------------------------------------------------- parameters
@@ -307,14 +310,16 @@ def test_decisions_say_what_was_decided_and_what_overrides_it(rec, model):
 
 def test_what_was_given_was_not_decided(rec):
     given = [SpectrogramTensor(n_fft=16, hop=8), ConvolutionFeatures(COMPONENTS)]
-    assert made(rec, CPD(**FAST), tensorize=given).fit(rec.X).decisions_ == []
-    part = PLC(**FAST, n_clusters=4, beta=0)
+    assert made(rec, build(CPD, **FAST), tensorize=given).fit(rec.X).decisions_ == []
+    part = build(PLC, **FAST, n_clusters=4, beta=0)
     (only,) = made(rec, part, tensorize=given).fit(rec.X).decisions_
     assert (only["name"], only["outcome"]) == ("strength of the nuisance metric", "none")
 
 
 def test_a_rank_that_windows_do_not_allow_is_a_decision(rec):
-    model = made(rec, CPD(**FAST | {"rank": 8}), tensorize=Flat(64))  # 6 channels of 1 sample
+    model = made(
+        rec, build(CPD, **FAST | {"rank": 8}), tensorize=Flat(64)
+    )  # 6 channels of 1 sample
     with pytest.warns(UserWarning, match="rank=8 is more than"):
         model.fit(rec.X[:10])
     assert [(d["name"], d["outcome"]) for d in model.decisions_] == [("rank", "6 of 8")]
@@ -366,7 +371,7 @@ def test_an_augmentation_that_changes_nothing_gives_no_nuisance(rec):
     (maker,) = fitted(rec.X, Flat())
     assert features._nuisance_differences(rec.X, maker, lambda X, rng: X) is None
     assert features._nuisance_differences(rec.X, maker, augment.Compose(())) is None
-    found = made(rec, PLC(**FAST, gamma=0.0), augment=augment.Compose(())).fit(rec.X)
+    found = made(rec, build(PLC, **FAST, gamma=0.0), augment=augment.Compose(())).fit(rec.X)
     assert found.decompose_.nuisance_gains_ is None
     assert np.isfinite(found.transform(rec.X)).all()
 
@@ -376,7 +381,7 @@ def test_E23_what_the_augmentation_changes_weighs_less(rec):
     options = {"tensorize": [Flat(), Flat(16)], "augment": Counted(0)}
 
     def moved(beta):
-        model = made(rec, PLC(**FAST, beta=beta, gamma=0.0, epsilon=0.3), **options).fit(X)
+        model = made(rec, build(PLC, **FAST, beta=beta, gamma=0.0, epsilon=0.3), **options).fit(X)
         W = model.transform(X)
         other = model.transform(Counted(0)(X, np.random.default_rng(9)))
         return np.linalg.norm(other - W) / np.linalg.norm(W - W.mean(axis=0))
@@ -394,10 +399,10 @@ def test_a_mapped_file_gives_the_same_model(rec, model, tmp_path):
 
 
 def test_tensors_that_are_made_on_demand_give_the_same_model(rec, monkeypatch):
-    kept = made(rec, PLC(**FAST, gamma=0.0)).fit(rec.X)
+    kept = made(rec, build(PLC, **FAST, gamma=0.0)).fit(rec.X)
     monkeypatch.setattr(features, "IN_MEMORY_VALUES", 0)
     monkeypatch.setattr(features.SpectrogramSource, "array", None)  # never whole
-    found = made(rec, PLC(**FAST, gamma=0.0)).fit(rec.X)
+    found = made(rec, build(PLC, **FAST, gamma=0.0)).fit(rec.X)
     np.testing.assert_allclose(found.transform(rec.X), kept.transform(rec.X), atol=1e-4)
 
 
@@ -410,7 +415,7 @@ def test_tensors_of_some_windows_are_those_of_all(rec, model):
 
 def test_on_dask_as_in_memory(rec):
     array = pytest.importorskip("dask.array")
-    part = PLC(**FAST, gamma=0.0)
+    part = build(PLC, **FAST, gamma=0.0)
     here = made(rec, part).fit(rec.X)
     spread = made(rec, part).fit(array.from_array(rec.X, chunks=(25, -1, -1)))
     assert spread.block_scales_ == pytest.approx(here.block_scales_)

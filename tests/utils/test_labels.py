@@ -16,6 +16,7 @@ from tensorcontrast import (
     Recordings,
 )
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate import label_budget
 from tensorcontrast.utils.labels import read_labels
@@ -136,7 +137,7 @@ def planted():
 
 
 def plc(**params):
-    return PLC(**{"rank": 3, "n_clusters": 3, "n_epochs": 3, "random_state": 0, **params})
+    return build(PLC, **{"rank": 3, "n_clusters": 3, "n_epochs": 3, "random_state": 0, **params})
 
 
 @pytest.mark.parametrize("solver", ["gls", "tied", "als"])
@@ -172,7 +173,7 @@ def test_labels_that_are_all_unknown_are_a_warning(planted, y):
     ("model", "message"),
     [
         (CPD(3, random_state=0), "CPD learns without labels"),
-        (ATD(3, max_iter=3, tol=0, random_state=0), "ATD learns without labels"),
+        (build(ATD, rank=3, max_iter=3, tol=0, random_state=0), "ATD learns without labels"),
         (plc(), "PLC does not use y: every window has a label.*graph='true'"),
     ],
     ids=["CPD", "ATD", "PLC"],

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +26,7 @@ from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks, learned
+from tensorcontrast.utils.estimators import changed
 from tensorcontrast.utils.labels import (
     UNKNOWN,
     Labels,
@@ -171,6 +172,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         *,
         groups: Any = None,
         recording: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
         resume: Any = None,
     ) -> Self:
         """Learn from windows X [n, channel, time] or :class:`Recordings`, some of them labelled.
@@ -188,6 +190,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         recording : (n,) array-like, optional
             Recording of each window, in the order of time, for ``smooth``. Default: the columns of
             the recordings.
+        checkpoint : path, optional
+            Write the state of the decomposition to this file; see :meth:`CPD.fit`.
         resume : optional
             Continue the features from a checkpoint; see :meth:`ContrastiveFeatures.fit`.
 
@@ -198,7 +202,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         checks.check_parameters(self)
         try:
             with learned.learning(self) as model:
-                model._learn(X, y, groups, recording, resume)
+                model._learn(X, y, groups, recording, _kept(checkpoint, resume))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{type(self).__name__}: fit was interrupted; nothing was learned, the estimator "
@@ -206,17 +210,17 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         return self
 
-    def _learn(self, X: Any, y: Any, groups: Any, recording: Any, resume: Any) -> None:
+    def _learn(self, X: Any, y: Any, groups: Any, recording: Any, kept: dict[str, Any]) -> None:
         """Fit this estimator, which has learned nothing yet."""
-        extractor = ContrastiveFeatures() if self.features is None else clone(self.features)
+        given_features = ContrastiveFeatures() if self.features is None else self.features
         rng = checks.generator(self.random_state)
         seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
-        theirs = extractor.get_params(deep=False)
-        for name, value in (("random_state", seed), ("n_jobs", self.n_jobs)):
-            if theirs.get(name, 0) is None:
-                extractor.set_params(**{name: value})
-        if self.verbose and "verbose" in theirs:
-            extractor.set_params(verbose=self.verbose)
+        theirs = given_features.get_params(deep=False)
+        wanted = {"random_state": seed, "n_jobs": self.n_jobs}
+        own: dict[str, Any] = {k: v for k, v in wanted.items() if theirs.get(k, 0) is None}
+        if self.verbose:
+            own["verbose"] = self.verbose
+        extractor = changed(given_features, **own)
         masked = getattr(extractor, "missing", "error") == "mask"
         if masked and self.classifier == "blocks":
             raise InvalidInputError(
@@ -226,7 +230,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
         signals = given.signals
 
-        extractor.fit(X, **({} if resume is None else {"resume": resume}))
+        extractor.fit(X, **kept)
         self.extractor_ = extractor
         self.rows_ = None
         if self.classifier != "features" and not masked:
@@ -565,3 +569,9 @@ def _validation(scores: Array, codes: Array, by: str) -> dict[str, Any]:
         "log_loss": float(-logs[np.arange(len(codes)), codes].mean()),
         "calibration_error": expected_calibration_error(np.exp(logs.max(axis=1)), right),
     }
+
+
+def _kept(checkpoint: Any, resume: Any) -> dict[str, Any]:
+    """Return what the features are told of checkpoints; nothing where there are none."""
+    given = {"checkpoint": checkpoint, "resume": resume}
+    return {name: value for name, value in given.items() if value is not None}

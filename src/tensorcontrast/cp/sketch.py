@@ -13,17 +13,13 @@ Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 201
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.cp import compress
 from tensorcontrast.cp.encoder import rows_times
 from tensorcontrast.utils import threads
-
-if TYPE_CHECKING:
-    from tensorcontrast.solvers.als import Views
 
 Array = NDArray[Any]
 
@@ -80,32 +76,6 @@ def rows(YtX: Array, YtY: Array, dtype: np.dtype[Any]) -> Array:
     kept = values > len(values) * np.finfo(dtype).eps * values[-1]
     back = vectors[:, kept] / np.sqrt(values[kept])
     return np.asarray(rows_times(back.T.astype(dtype), YtX.astype(dtype)))
-
-
-def sketched(views: Views, rank: int, size: int, seed: int) -> Views | None:
-    """Rows that stand for the samples of views without a second one; None where there are none."""
-    from tensorcontrast.solvers.als import Views as Rows
-
-    sums = views.sketch_sums(directions(size, rank, views.dtype, seed))
-    if sums is None or not all(np.isfinite(part).all() for part in sums):
-        return None
-    return Rows(rows(*sums, views.dtype), None, views.norm_x, 0.0)
-
-
-def cores(brief: Views, dims: tuple[int, ...], rank: int) -> tuple[Views, list[Array]] | None:
-    """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
-    from tensorcontrast.solvers.als import Views as Rows
-
-    size = int(np.prod(dims))
-    if size < compress.LEAST_GAIN * compress.CORE_PER_RANK * rank:
-        return None
-    tensors = brief.X.reshape(len(brief.X), *dims)
-    found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
-    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
-    if ranks is None:
-        return None
-    bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
-    return Rows(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases
 
 
 def misled(objective: list[float], n_cores: int) -> bool:

@@ -3,5 +3,6 @@
 from tensorcontrast.decompose.atd import ATD
 from tensorcontrast.decompose.cpd import CPD
 from tensorcontrast.decompose.plc import PLC
+from tensorcontrast.solvers.settings import ALS, Gradient, PaperALS
 
-__all__ = ["ATD", "CPD", "PLC"]
+__all__ = ["ALS", "ATD", "CPD", "PLC", "Gradient", "PaperALS"]

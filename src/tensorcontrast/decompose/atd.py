@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from os import PathLike
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +16,8 @@ from tensorcontrast.cp.losses import atd_pull
 from tensorcontrast.cp.partition import Held, Parts, Whole
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.solvers import als
-from tensorcontrast.solvers.alternation import Solved, alternate_views
+from tensorcontrast.solvers.paper_als import Solved, alternate_views
+from tensorcontrast.solvers.settings import ALS, PaperALS
 
 Array = NDArray[Any]
 
@@ -82,14 +82,12 @@ class ATD(CPEstimator):
     rank : int, default=32
         Number of components and so of features.
     alpha : float, default=1e-3
-        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
-        ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
-        of its entries, so that finer sampling does not change what α means. The reconstruction is
-        a sum over windows: against 1,000 of them the same α weighs a tenth of what it does against
-        100. Where a random start would meet less of the data than 10 α, which very long windows
-        do, one sweep with a smaller ridge comes first; where α outweighs the data after all,
-        features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
-        the data.
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: the
+        data are scaled to a mean squared norm of 1 per window, so that finer sampling does not
+        change what α means. The reconstruction is a sum over windows: against 1,000 of them the
+        same α weighs a tenth of what it does against 100. Where a random start would meet less of
+        the data than 10 α, as very long windows do, one sweep with a smaller ridge comes first.
+        Where α outweighs the data after all, ``fit`` raises an error.
     beta : float, default=1e-3
         Weight of the contrast, against data whose mean squared norm is 1. Its authors' weight of
         2 is against raw data: see :meth:`paper`. Large weights turn the views against each other:
@@ -99,16 +97,28 @@ class ATD(CPEstimator):
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
         at the tensor level.
-    fresh_views : bool, default=False
-        Draw that view anew each iteration.
-    warm_up : int, default=0
-        Iterations without contrast at the start.
-    max_iter, tol, patience, init, n_init, batch_size, step_size, n_clusters
-        As in :class:`CPD`.
-    center, scale, block_weights, compress, dtype, forgetting, missing, robust, checkpoint, every
-        As in :class:`CPD`.
-    random_state, callback, verbose
-        As in :class:`CPD`.
+    als : ALS, optional
+        Settings of alternating least squares: iterations, tolerance, starts, mini-batches,
+        compression. Default: ``ALS()``.
+    n_clusters : int, optional
+        Clusters of ``labels_``. Default: min(8, n // 2).
+    block_weights : sequence of float, optional
+        Share of the variance that each coupled block gets (E22). Default: equal shares.
+    dtype : {"float32", "float64"}, optional
+        Type of the numbers of the fit. Default: that of X, float32 for anything but float64.
+    missing : {"error", "mask"}, default="error"
+        What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
+        With "mask" these are left out of the objective, of mean and scale and of ``transform``.
+        Windows are then fitted whole, without compression.
+    robust : "huber" or None, default=None
+        With "huber", windows with an unusually large residual count less, in mean, scale and
+        factors, so that a few artefacts cannot shape the model.
+    random_state : int, RandomState or None
+        Seeds the first factors, views and clusters.
+    callback : callable, optional
+        Called in each iteration with a dict of its terms; a true return value ends the fit.
+    verbose : bool, default=False
+        Show a progress bar.
 
     Attributes
     ----------
@@ -137,8 +147,6 @@ class ATD(CPEstimator):
         "beta": [Interval(Real, 0, None, closed="left")],
         "delta": [Interval(Real, 0, None, closed="left")],
         "augment": [callable, None],
-        "fresh_views": ["boolean"],
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -149,26 +157,12 @@ class ATD(CPEstimator):
         beta: float = 1e-3,
         delta: float = 0.01,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
-        fresh_views: bool = False,
-        warm_up: int = 0,
-        max_iter: int = 200,
-        tol: float = 2e-5,
-        patience: int = 2,
-        init: str | Sequence[Array] = "random",
-        n_init: int = 1,
-        batch_size: int | None = None,
-        step_size: float = 1.0,
+        als: ALS | None = None,
         n_clusters: int | None = None,
-        center: bool = True,
-        scale: bool = True,
         block_weights: Sequence[float] | None = None,
-        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
-        forgetting: float = 0.98,
         missing: str = "error",
         robust: str | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -178,40 +172,27 @@ class ATD(CPEstimator):
         self.beta = beta
         self.delta = delta
         self.augment = augment
-        self.fresh_views = fresh_views
-        self.warm_up = warm_up
-        self.max_iter = max_iter
-        self.tol = tol
-        self.patience = patience
-        self.init = init
-        self.n_init = n_init
-        self.batch_size = batch_size
-        self.step_size = step_size
+        self.als = als
         self.n_clusters = n_clusters
-        self.center = center
-        self.scale = scale
         self.block_weights = block_weights
-        self.compress = compress
         self.dtype = dtype
-        self.forgetting = forgetting
         self.missing = missing
         self.robust = robust
-        self.checkpoint = checkpoint
-        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
 
     @classmethod
     def paper(cls, **params: Any) -> Self:
-        """Return ATD as its authors run it: mini-batches of 128, weight 2 against raw data."""
-        settings: dict[str, Any] = {
-            "beta": 2.0,
-            "batch_size": 128,
-            "step_size": 5e-3,
-            "center": False,
-            "scale": False,
-        }
+        """Return ATD as its authors run it: mini-batches of 128, weight 2 against raw data.
+
+        ``params`` are parameters of this class, and of :class:`PaperALS` by their names.
+        """
+        own = set(cls._get_param_names())
+        literal: dict[str, Any] = {"batch_size": 128, "step_size": 5e-3}
+        literal |= {"center": False, "scale": False}
+        literal |= {k: params.pop(k) for k in list(params) if k not in own}
+        settings: dict[str, Any] = {"beta": 2.0, "als": PaperALS(**literal)}
         return cls(**(settings | params))
 
     def _contrast(

@@ -16,13 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import diagnostics, gls, kernels
 from tensorcontrast.cp.graph import cluster, cluster_space, nearest
-from tensorcontrast.decompose import apply, blocks, inputs
+from tensorcontrast.decompose import apply, blocks, inputs, metric, streaming
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import als, checkpoint, robust, start, stream
+from tensorcontrast.solvers import checkpoint as checkpoints
+from tensorcontrast.solvers import robust, start, stream
+from tensorcontrast.solvers.als import AnyViews, Contrast, Memory, Statistics, Views
 from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.solvers.normal_form import NormalForm
 from tensorcontrast.solvers.prepare import Preparation, prepare
-from tensorcontrast.solvers.runs import AnyViews, Fit, Runs
+from tensorcontrast.solvers.runs import Fit, Runs
+from tensorcontrast.solvers.settings import ALS
 from tensorcontrast.sources import source
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.component_names import ComponentNamesMixin
@@ -40,43 +43,26 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rank": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "init": [StrOptions({"random"}), list, tuple],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
-        "step_size": [Interval(Real, 0, 1, closed="right")],
+        "als": [ALS, None],
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
-        "center": ["boolean"],
-        "scale": ["boolean"],
         "block_weights": ["array-like", None],
-        "compress": [
-            StrOptions({"auto"}),
-            Interval(Real, 0, 1, closed="right"),
-            list,
-            tuple,
-            None,
-        ],
         "dtype": [StrOptions({"float32", "float64"}), None],
-        "forgetting": [Interval(Real, 0, 1, closed="both")],
         "missing": [StrOptions({"error", "mask"})],
         "robust": [StrOptions({"huber"}), None],
-        "checkpoint": [str, PathLike, None],
-        "every": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "callback": [callable, None],
         "verbose": ["verbose"],
     }
     #: Learned attributes whose names do not end in an underscore.
     _learned_private: ClassVar[tuple[str, ...]] = ("_bases", "_labels", "_opposed", "_stream")
-    #: Iterations without contrast before the contrast begins.
-    warm_up: int = 0
+    #: Settings that are objects of their own, and what None stands for.
+    _settings: ClassVar[dict[str, type]] = {"als": ALS}
+    #: Sweeps without contrast where the settings do not say.
+    _default_warm_up: int = 0
+    als: ALS | None
     #: Whether the method is about two views.
     _needs_view: bool = False
-    compress: Any
     augment: Callable[[Array, np.random.Generator], Any] | None = None
-    fresh_views: bool = False
     block_weights: Sequence[float] | None
     #: Of coupled blocks; None for one tensor, and in older files.
     block_dims_: tuple[tuple[int, ...], ...] | None = None
@@ -85,8 +71,6 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     #: Directions of the nuisance metric and their gains (E23); None for the identity.
     nuisance_directions_: Array | None = None
     nuisance_gains_: Array | None = None
-    #: Nuisance differences of the fit that runs on this copy.
-    _nuisance: Any = None
     factors_: list[Any]
     feature_gram_: Array
     centers_: Array | None
@@ -95,11 +79,44 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     n_batches_seen_: int
     history_: History
 
+    # ---------------------------------------------------------------- parameters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with ``deep`` also those of the settings, such as ``als__tol``."""
+        params: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in self._settings:
+                nested = self._setting(name).get_params()
+                params |= {f"{name}__{key}": value for key, value in nested.items()}
+            clusterer = params.get("clusterer")
+            if clusterer is not None and hasattr(clusterer, "get_params"):
+                nested = clusterer.get_params()
+                params |= {f"clusterer__{key}": value for key, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the settings, such as ``als__tol``."""
+        for name in self._settings:
+            if any(key.startswith(f"{name}__") for key in params) and params.get(name) is None:
+                setattr(self, name, self._setting(name))
+        super().set_params(**params)
+        return self
+
+    def _setting(self, name: str) -> Any:
+        """Return settings; those by default where there are none."""
+        given = getattr(self, name)
+        return self._settings[name]() if given is None else given
+
+    @property
+    def _als(self) -> ALS:
+        found: ALS = self._setting("als")
+        return found
+
     # ---------------------------------------------------------------- what subclasses define
 
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> als.Contrast:
+    ) -> Contrast:
         """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
         raise InvalidInputError(f"{type(self).__name__} has no contrast")
 
@@ -124,6 +141,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         y: ArrayLike | None = None,
         view: ViewLike = None,
         *,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
         resume: Resume = None,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K), or from coupled blocks [X_1, X_2, …].
@@ -140,6 +159,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         view : array-like of the shape of X, list of blocks as X, or callable, optional
             The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
             view, drawn anew each iteration.
+        checkpoint : path, optional
+            Write the state of the fit to this file every ``every`` iterations and at the end of
+            each stage, in one piece or not at all. A file that is no checkpoint is never replaced.
+            After a crash, the same call with ``resume=True`` goes on from the file and ends with
+            the same result to the bit. The file stays when the fit is done. Functions of the caller
+            (views, ``augment``) must depend on their random generator alone.
+        every : int, default=10
+            Iterations from one write of the checkpoint to the next.
         resume : path or True, optional
             Go on from a checkpoint of the same fit, to the same result to the bit. True takes the
             file that ``checkpoint`` names, and begins anew where there is none.
@@ -156,17 +183,26 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         ``checkpoint`` the last whole iteration is written first. The message of the
         KeyboardInterrupt says what was kept.
         """
-        return self._fit(X, y, view, resume)
+        return self._fit(X, y, view, (checkpoint, every, resume))
 
-    def _fit(self, X: Any, y: Any, view: Any, resume: Resume, nuisance: Any = None) -> Self:
-        """Fit a copy, and take over what it has learned."""
-        checks.check_parameters(self)
+    def _fit(
+        self, X: Any, y: Any, view: Any, kept: tuple[Any, int, Resume], nuisance: Any = None
+    ) -> Self:
+        """Fit a copy, and take over what it has learned.
+
+        ``kept`` is where a checkpoint is written, how often, and what to go on from.
+        """
+        self._check_parameters()
         name = type(self).__name__
-        recorder = checkpoint.Recorder.of(self, resume)
+        recorder = checkpoints.Recorder.from_paths(
+            *kept,
+            name=name,
+            params={k: v for k, v in self.get_params().items() if k not in self._settings},
+            seeded=isinstance(self.random_state, Integral),
+        )
         try:
             with learned.learning(self) as model, recorder.recording():
-                model._nuisance = nuisance
-                fit, clipped = model._learn(X, y, view, recorder)
+                fit, clipped = model._learn(X, y, view, nuisance, recorder)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first iteration was done; nothing was "
@@ -183,8 +219,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         fit.monitor.warn_if_unfinished()
         return self
 
+    def _check_parameters(self) -> None:
+        """Check the parameters, and those of the settings."""
+        checks.check_parameters(self)
+        for name in self._settings:
+            checks.check_parameters(self._setting(name))
+
     def _learn(
-        self, X: ArrayLike, y: ArrayLike | None, view: ViewLike, recorder: checkpoint.Recorder
+        self, X: Any, y: Any, view: Any, nuisance: Any, recorder: checkpoints.Recorder
     ) -> tuple[Fit, str]:
         """Fit this estimator, which has learned nothing yet; return a warning about the rank."""
         data = inputs.samples(self, X, reset=True, min_samples=2)
@@ -193,20 +235,22 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
             ready = self._prepare(data)
             n = ready.n_samples
+            rows = self._nuisance_rows(nuisance)
             known = self._labels_used(y, n)
             self.rank_, clipped = self._allowed_rank((n, *data.dims))
             views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
-        recorder.identify(*self._identity(ready, known), *checkpoint.contents(views))
+        given = [] if rows is None else [rows]
+        recorder.identify(*self._identity(ready, known), *given, *checkpoints.contents(views))
         with threads.for_work(n * ready.size * self.rank_):
             with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
-                fit = self._solve(views, known, rng)
-            checkpoint.check_remembered(fit.factors)
+                fit = self._solve(self._runs(recorder), views, known, rng, rows)
+            checkpoints.check_remembered(fit.factors)
             if fit.interrupted:
                 recorder.write()
-            drawn = views() if callable(views) else views
+            drawn = views.draw()
             self._finish(fit, drawn)
-            gls.apply_metric(self, fit.selected, drawn)
-        self._stream: als.Statistics | None = None
+            metric.apply_metric(self, fit.selected, drawn)
+        self._stream: Statistics | None = None
         self.n_samples_seen_, self.n_batches_seen_ = n, 1
         return fit, clipped
 
@@ -228,12 +272,43 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return start.allowed_rank(self.rank, shape)
 
     def _solve(
-        self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
+        self,
+        runs: Runs,
+        views: AnyViews,
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+        nuisance: Array | None,
     ) -> Fit:
         """Run the iterations of a fit."""
-        first = views() if callable(views) else views
+        first = views.draw()
         contrast = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
-        return Runs.of(self).best(views, contrast, rng)
+        return runs.best(views, contrast, rng)
+
+    def _runs(self, recorder: checkpoints.Recorder = checkpoints.NOTHING) -> Runs:
+        """Return how the runs of a fit are made, once its data are prepared."""
+        settings = self._als
+        warm_up = settings.warm_up
+        return Runs(
+            name=type(self).__name__,
+            rank=self.rank_,
+            dims=self.dims_,
+            bases=self._bases,
+            block_dims=self.block_dims_ or (),
+            alpha=self.alpha,
+            settings=settings,
+            warm_up=self._default_warm_up if warm_up is None else warm_up,
+            callback=self.callback,
+            verbose=bool(self.verbose),
+            recorder=recorder,
+        )
+
+    def _nuisance_rows(self, nuisance: Any) -> Array | None:
+        """Nuisance differences (m, I_1, …, I_K) of a fit, checked; None for none."""
+        if nuisance is None:
+            return None
+        if self.block_dims_ is not None:
+            nuisance = blocks.fitted_rows(self, nuisance, "nuisance")
+        return gls.checked(nuisance, self.dims_, self.center_.dtype)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
         """Learn from one more batch of an endless stream.
@@ -243,7 +318,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         ``labels_`` are those of the last batch. After ``fit``, or with a model from a file, the
         sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
         """
-        checks.check_parameters(self)
+        self._check_parameters()
         with learned.learning(self, continued=True) as model:
             clipped = model._learn_batch(X, y, view)
         if clipped:
@@ -254,7 +329,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn from one more batch; return a warning about the rank."""
         begun = hasattr(self, "factors_")
         clipped = ""
-        if self.missing == "mask" and gls.metric_of(self) is not None:
+        if self.missing == "mask" and metric.metric_of(self) is not None:
             raise InvalidInputError(
                 "missing='mask': this model has a nuisance metric, which a stream can follow with "
                 "windows without gaps only; fit it with missing='mask', or fill the gaps"
@@ -264,7 +339,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         known = self._labels_used(y, len(X), streaming=True)
         rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
         if begun:
-            self.center_, self.scale_, held = stream.followed(self, X)
+            self.center_, self.scale_, held = streaming.followed(self, X)
             self.sample_weight_ = None if held is None else held**2
             ready = replace(self._ready(len(X)), held=held)
         else:
@@ -273,18 +348,18 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             self.rank_, clipped = self._allowed_rank(X.shape)
         self._bases, self.core_dims_ = None, ready.dims
         drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
-        views = drawn() if callable(drawn) else drawn
+        views = drawn.draw()
         contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
-        past: als.Statistics | None = None
-        memory = als.Memory()
+        past: Statistics | None = None
+        memory = Memory()
         if begun:
             factors = kernels.like(self._factors, [U.copy() for U in self._factors])
-            past = stream.past_sums(self, factors)
+            past = streaming.past_sums(self, factors)
             memory.centers = self.centers_
         else:
-            factors = Runs.of(self).start(views, rng)
+            factors = self._runs().start(views, rng)
         batch = stream.Batch(
-            views, factors, contrast, memory, past, self.alpha, self.forgetting, rng
+            views, factors, contrast, memory, past, self.alpha, self._als.forgetting, rng
         )
         with threads.for_work(X.size * self.rank_):
             factors, sums, terms = self._stream_step(batch)
@@ -295,9 +370,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
             fit.streaming = begun
             form = self._finish(fit, views)
-            if gls.metric_of(self) is not None or self._overlap_power != 1.0:
-                gls.encode_views(self, views)
-                self.reconstruction_error_ = gls.encoding_error(self, views)
+            if metric.metric_of(self) is not None or self._overlap_power != 1.0:
+                metric.encode_views(self, views)
+                self.reconstruction_error_ = metric.encoding_error(self, views)
         self._stream = sums.regauged(form.gain, form.order)
         self.feature_gram_ = self._stream.WtW
         self.n_samples_seen_ += len(X)
@@ -308,7 +383,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn from a batch of a stream."""
         return stream.swept(batch)
 
-    def _finish(self, fit: Fit, views: als.Views) -> NormalForm:
+    def _finish(self, fit: Fit, views: Views) -> NormalForm:
         """Set the learned attributes, in normal form."""
         features, error = fit.final_features(views, self.alpha)
         form = NormalForm.of(fit, features, self._bases, self.alpha)
@@ -334,7 +409,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _coordinates(self, W: Any) -> Any:
         """Oblique coordinates (n, r) of E12 for features of ``transform``."""
-        mixing = gls.mixing_of(self)
+        mixing = metric.mixing_of(self)
         if mixing is None:
             return W
         return W @ np.linalg.inv(mixing).astype(self.center_.dtype)
@@ -354,23 +429,23 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 "robust='huber' needs the samples in this process; pass robust=None, or X.compute()"
             )
-        wanted = None if whole or self.block_dims_ is not None else self.compress
-        if self.block_dims_ is not None and not isinstance(self.compress, str | None):
+        wanted = None if whole or self.block_dims_ is not None else self._als.compress
+        if self.block_dims_ is not None and not isinstance(self._als.compress, str | None):
             checks.warn(
-                f"compress={self.compress} is not used: coupled blocks are fitted as they are; "
-                "leave it out",
+                f"compress={self._als.compress} is not used: coupled blocks are fitted as they "
+                "are; leave it out",
             )
         if self.robust == "huber":
             ready = robust.prepare(
                 data,
                 wanted,
                 self.rank,
-                center=self.center,
-                scale=self.scale,
+                center=self._als.center,
+                scale=self._als.scale,
                 block_dims=self.block_dims_ or (),
             )
         else:
-            ready = prepare(data, wanted, self.rank, center=self.center, scale=self.scale)
+            ready = prepare(data, wanted, self.rank, center=self._als.center, scale=self._als.scale)
         ready = replace(ready, **self._blocks())
         self.sample_weight_ = None if ready.held is None else ready.held**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
@@ -450,7 +525,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             self._factors,
             self.ridge_,
             masked=self.missing == "mask",
-            metric=gls.metric_of(self),
+            metric=metric.metric_of(self),
             power=self._overlap_power,
         )
 
@@ -506,7 +581,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
                 f"{tuple(self.dims_)}"
             )
-        gls.check_learned(self)
+        metric.check_learned(self)
 
     # ---------------------------------------------------------------- scikit-learn
 

@@ -204,7 +204,7 @@ def _learned_scales(model: Any, rows: Any, dims: Dims) -> tuple[float, ...]:
             source = lazy(rows[:, at]) or ArraySource(rows[:, at])
         with_nan(source, model.missing == "mask")
         try:
-            found = measure(source, None, model.rank, center=model.center, scale=True)
+            found = measure(source, None, model.rank, center=model._als.center, scale=True)
         except InvalidInputError as error:
             raise InvalidInputError(f"X[{b}]: {error}; or leave this block out") from error
         sizes.append(found.scale)

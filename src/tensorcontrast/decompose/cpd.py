@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose.base import CPEstimator
-from tensorcontrast.solvers import als
+from tensorcontrast.solvers.als import Contrast, no_contrast
+from tensorcontrast.solvers.settings import ALS
 
 
 class CPD(CPEstimator):
-    r"""Canonical polyadic decomposition with shared factors and a feature vector a sample.
+    r"""Canonical polyadic decomposition with shared factors and one feature vector per window.
 
     Minimises :math:`\tfrac12\|X - WH^\top\|^2 + \tfrac\alpha2(\|W\|^2 + \sum_k\|U_k\|^2)` where
     H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0).
@@ -24,63 +23,32 @@ class CPD(CPEstimator):
     rank : int, default=32
         Number of components and so of features. Where the data allows fewer, fewer are used.
     alpha : float, default=1e-3
-        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
-        ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
-        of its entries, so that finer sampling does not change what α means. The reconstruction is
-        a sum over windows: against 1,000 of them the same α weighs a tenth of what it does against
-        100. Where a random start would meet less of the data than 10 α, which very long windows
-        do, one sweep with a smaller ridge comes first; where α outweighs the data after all,
-        features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
-        the data.
-    max_iter : int, default=200
-        Sweeps over the data.
-    tol : float, default=2e-5
-        The fit ends once an iteration changes the objective by less than this share of the
-        data's squared norm, ``patience`` times in a row.
-    patience : int, default=2
-    init : "random" or sequence of (I_k, rank) arrays, default="random"
-        Factors to start from.
-    n_init : int, default=1
-        Random starts of which the one with the lowest objective is kept.
-    batch_size : int, optional
-        Mini-batches (stochastic CPD). Default: all samples in one matrix product.
-    step_size : float, default=1.0
-        Step towards each mini-batch's solution; with ``batch_size`` use something like 5e-3.
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: the
+        data are scaled to a mean squared norm of 1 per window, so that finer sampling does not
+        change what α means. The reconstruction is a sum over windows: against 1,000 of them the
+        same α weighs a tenth of what it does against 100. Where a random start would meet less of
+        the data than 10 α, as very long windows do, one sweep with a smaller ridge comes first.
+        Where α outweighs the data after all, ``fit`` raises an error.
+    als : ALS, optional
+        Settings of alternating least squares: iterations, tolerance, starts, mini-batches,
+        compression. Default: ``ALS()``.
     n_clusters : int, optional
         Clusters of ``labels_``. Default: min(8, n // 2).
-    center, scale : bool, default=True
-        Subtract the mean tensor, and scale to a mean squared norm of 1.
     block_weights : sequence of float, optional
         Share of the variance that each coupled block gets (E22). Default: equal shares.
-    compress : "auto", float, sequence of int or None, default="auto"
-        Fit on cores that an orthonormal basis a mode makes of the samples; the factors are mapped
-        back exactly. "auto" does so for data of a GiB or more in memory, and for all that is read
-        block by block, where samples have at least 2.5 times the 32 numbers a component that it
-        keeps. Where there are many samples, "auto" also lets iterations without contrast go over
-        a sketch, 4 combinations of samples a component, and ends with two sweeps over all
-        samples. A number is the share of each mode's energy to keep; integers are the ranks of
-        the modes; None fits the samples themselves.
     dtype : {"float32", "float64"}, optional
-        Default: that of X, float32 for anything but float64.
-    forgetting : float, default=0.98
-        ``partial_fit``: weight that old batches keep when a new one arrives.
+        Type of the numbers of the fit. Default: that of X, float32 for anything but float64.
     missing : {"error", "mask"}, default="error"
         What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
-        With "mask" these are left out of the objective, of mean and scale and of ``transform``;
-        samples are then fitted whole, without ``compress``.
+        With "mask" these are left out of the objective, of mean and scale and of ``transform``.
+        Windows are then fitted whole, without compression.
     robust : "huber" or None, default=None
-        With "huber", samples with an unusually large residual count less, in mean, scale and
+        With "huber", windows with an unusually large residual count less, in mean, scale and
         factors, so that a few artefacts cannot shape the model.
-    checkpoint : path, optional
-        Write the state of the fit to this file every ``every`` iterations and at the end of each
-        stage, in one piece or not at all. A file that is no checkpoint is never replaced. After a
-        crash, ``fit(X, resume=True)`` with the same data and parameters goes on from
-        it and ends with the same result to the bit. The file stays when the fit is done. Functions
-        of the caller's (views, ``augment``) must depend on their random generator alone.
-    every : int, default=10
     random_state : int, RandomState or None
+        Seeds the first factors, views and clusters.
     callback : callable, optional
-        Called each iteration with a dict of its terms; a true return value ends the fit.
+        Called in each iteration with a dict of its terms; a true return value ends the fit.
     verbose : bool, default=False
         Show a progress bar.
 
@@ -145,53 +113,29 @@ class CPD(CPEstimator):
         rank: int = 32,
         *,
         alpha: float = 1e-3,
-        max_iter: int = 200,
-        tol: float = 2e-5,
-        patience: int = 2,
-        init: str | Sequence[NDArray[Any]] = "random",
-        n_init: int = 1,
-        batch_size: int | None = None,
-        step_size: float = 1.0,
+        als: ALS | None = None,
         n_clusters: int | None = None,
-        center: bool = True,
-        scale: bool = True,
         block_weights: Sequence[float] | None = None,
-        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
-        forgetting: float = 0.98,
         missing: str = "error",
         robust: str | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
     ) -> None:
         self.rank = rank
         self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.patience = patience
-        self.init = init
-        self.n_init = n_init
-        self.batch_size = batch_size
-        self.step_size = step_size
+        self.als = als
         self.n_clusters = n_clusters
-        self.center = center
-        self.scale = scale
         self.block_weights = block_weights
-        self.compress = compress
         self.dtype = dtype
-        self.forgetting = forgetting
         self.missing = missing
         self.robust = robust
-        self.checkpoint = checkpoint
-        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
 
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> als.Contrast:
-        return als.no_contrast
+    ) -> Contrast:
+        return no_contrast

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
     if found is not None:
         source.with_nan(found, nan)
     here = found is None or not source.is_spread(found)
-    whole = reset and model.compress is None and found is not None and found.n_samples
+    whole = reset and model._als.compress is None and found is not None and found.n_samples
     if found is None or (here and whole):
         # Without compression all samples are in memory anyway.
         array = X if found is None else np.concatenate(list(found.blocks()))
@@ -87,8 +86,8 @@ def one_tensor(model: Any) -> None:
 
 def second_view(
     model: Any, data: source.Source, ready: Preparation, view: Any, rng: np.random.Generator
-) -> source.Source | Callable[[], source.Source] | None:
-    """Return where the augmented view comes from; a callable if it is drawn anew each time."""
+) -> source.Source | source.FreshSource | None:
+    """Return where the augmented view comes from."""
     layout = blocks.layout_of(model)
 
     def given(other: Any) -> source.Source:
@@ -105,12 +104,12 @@ def second_view(
         return source.with_nan(source.ArraySource(checked, "view"), nan)
 
     if callable(view):
-        return lambda: given(checks.drawn_view(view, rng))
+        return source.FreshSource(lambda: given(checks.drawn_view(view, rng)))
     if view is not None:
         return given(view)
     if not model._needs_view:
         return None
     augment = blocks.on_blocks(model.augment, layout)
-    if model.fresh_views:
-        return lambda: ready.augmented(data, augment, rng)
+    if model._als.fresh_views:
+        return source.FreshSource(lambda: ready.augmented(data, augment, rng))
     return ready.augmented(data, augment, rng)

@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast.cp import gls
-from tensorcontrast.decompose import blocks
+from tensorcontrast.decompose import metric
 from tensorcontrast.decompose.base import CPEstimator, Resume
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import als, descent, plc_solve, stream
-from tensorcontrast.solvers.prepare import Preparation
-from tensorcontrast.solvers.runs import AnyViews, Fit
+from tensorcontrast.solvers import gradient as gradients
+from tensorcontrast.solvers import pseudo_laplacian, stream
+from tensorcontrast.solvers.als import AnyViews, Contrast, no_contrast
+from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.semi_supervised import given_labels
+from tensorcontrast.solvers.settings import ALS, Gradient, PaperALS
 
 Array = NDArray[Any]
 
@@ -49,21 +51,17 @@ class PLC(CPEstimator):
         squares from each other (E23). "tied" descends by Adam from a CPD on a softmax contrast of
         encoded features (E19, E20). "als" is the paper's Algorithm 1, in which the features are
         free (E11); see :meth:`paper`.
-    contrast : {"softmax", "signed"}, default="softmax"
-        For "tied": softmax over the pseudo graph (E20), or the linear form of the paper (E7).
     n_clusters : int, optional
         Classes of the pseudo graph. Default: min(100, n // 4) for "gls" and "tied", since small
         clusters are nearly pure; for "als" the classes of ``y`` with ``graph="true"``, else
         min(8, n // 2).
     alpha : float, default=1e-3
-        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: with
-        ``scale`` the data are scaled to a mean squared norm of 1 per window, whatever the number
-        of its entries, so that finer sampling does not change what α means. The reconstruction is
-        a sum over windows: against 1,000 of them the same α weighs a tenth of what it does against
-        100. Where a random start would meet less of the data than 10 α, which very long windows
-        do, one sweep with a smaller ridge comes first; where α outweighs the data after all,
-        features would be zero, and ``fit`` raises an error. Without ``scale``, α is in units of
-        the data.
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: the
+        data are scaled to a mean squared norm of 1 per window, so that finer sampling does not
+        change what α means. The reconstruction is a sum over windows: against 1,000 of them the
+        same α weighs a tenth of what it does against 100. Where a random start would meet less of
+        the data than 10 α, as very long windows do, one sweep with a smaller ridge comes first.
+        Where α outweighs the data after all, ``fit`` raises an error.
     beta : float, "auto" or None, default=None
         Weight of the contrast for "als" (None is 0.03) and "tied" (None is 0.07); "gls" has
         ``epsilon`` in its place, and no contrast with ``beta=0``. "auto" takes the largest β
@@ -74,39 +72,38 @@ class PLC(CPEstimator):
     epsilon : float, default=0.05
         How far the reconstruction error may rise above that of the fit with β = 0 (E14), relative
         to it: for the nuisance metric ("gls") and for ``beta="auto"``.
-    trans_inv : bool, default=True
-        False is the ablation without transformation invariance.
     graph : {"pseudo", "true", "same-view"}, default="pseudo"
         "true": the labels y of ``fit`` make the graph (the paper's upper bound); samples with
         label −1 join by cluster. "same-view": pseudo graph within the data's view (E4).
-    laplacian : {"signed", "literal"}, default="signed"
-        "literal" keeps the identity inside L, which pulls against the invariance (E5).
-    units : {"sample", "paper"}, default="sample"
-        With "paper", beta and gamma are the paper's symbols: E6 is a mean over the N samples, so
-        that ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
     clusterer : scikit-learn clusterer, optional
         Anything with ``fit_predict``. Default: k-means with a warm start on centred, scaled
         features, its first centres from at most 20,000 samples.
-    warm_up : int, default=5
-        Iterations without contrast at the start ("als"; "tied" starts from a whole CPD).
-    temperature : float, default=0.2
-        τ of the softmax ("tied", E20).
-    n_epochs : int, default=25
-        Passes over the data ("tied"), the step falling to zero over them.
-    learning_rate : float, default=1.5e-2
-        First step of Adam ("tied").
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
         at the tensor level; no view for "gls".
-    fresh_views : bool, default=False
-        Draw that view anew each iteration.
-    max_iter, tol, patience, init, n_init, batch_size, step_size
-        As in :class:`CPD`; for "tied" they are those of the CPD that it starts from, except that
-        ``batch_size`` (512 by default) is that of the descent.
-    center, scale, block_weights, compress, dtype, forgetting, missing, robust, checkpoint, every
-        As in :class:`CPD`.
-    random_state, callback, verbose
-        As in :class:`CPD`.
+    als : ALS or PaperALS, optional
+        Settings of alternating least squares: iterations, tolerance, starts, mini-batches,
+        compression; for "gls" and "tied" those of the CPD that they start from. ``PaperALS`` adds
+        the literal options of the paper. Default: ``ALS()``.
+    gradient : Gradient, optional
+        Settings of "tied": epochs, learning rate, temperature. Default: ``Gradient()``.
+    block_weights : sequence of float, optional
+        Share of the variance that each coupled block gets (E22). Default: equal shares.
+    dtype : {"float32", "float64"}, optional
+        Type of the numbers of the fit. Default: that of X, float32 for anything but float64.
+    missing : {"error", "mask"}, default="error"
+        What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
+        With "mask" these are left out of the objective, of mean and scale and of ``transform``.
+        Windows are then fitted whole, without compression.
+    robust : "huber" or None, default=None
+        With "huber", windows with an unusually large residual count less, in mean, scale and
+        factors, so that a few artefacts cannot shape the model.
+    random_state : int, RandomState or None
+        Seeds the first factors, views and clusters.
+    callback : callable, optional
+        Called in each iteration with a dict of its terms; a true return value ends the fit.
+    verbose : bool, default=False
+        Show a progress bar.
 
     Attributes
     ----------
@@ -156,123 +153,100 @@ class PLC(CPEstimator):
         "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "trans_inv": ["boolean"],
         "graph": [StrOptions({"pseudo", "true", "same-view"})],
-        "laplacian": [StrOptions({"signed", "literal"})],
-        "units": [StrOptions({"sample", "paper"})],
         "solver": [StrOptions({"gls", "tied", "als"})],
-        "contrast": [StrOptions({"softmax", "signed"})],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "n_epochs": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "clusterer": [HasMethods("fit_predict"), None],
-        "warm_up": [Interval(Integral, 0, None, closed="left")],
         "augment": [callable, None],
-        "fresh_views": ["boolean"],
+        "gradient": [Gradient, None],
     }
+    _settings: ClassVar[dict[str, type]] = {"als": ALS, "gradient": Gradient}
 
     def __init__(
         self,
         rank: int = 32,
         *,
         solver: str = "gls",
-        contrast: str = "softmax",
         n_clusters: int | None = None,
         alpha: float = 1e-3,
         beta: float | str | None = None,
         gamma: float = 1.0,
         epsilon: float = 0.05,
-        trans_inv: bool = True,
         graph: str = "pseudo",
-        laplacian: str = "signed",
-        units: str = "sample",
         clusterer: Any = None,
-        warm_up: int = 5,
-        temperature: float = 0.2,
-        n_epochs: int = 25,
-        learning_rate: float = 1.5e-2,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
-        fresh_views: bool = False,
-        max_iter: int = 200,
-        tol: float = 2e-5,
-        patience: int = 2,
-        init: str | Sequence[Array] = "random",
-        n_init: int = 1,
-        batch_size: int | None = None,
-        step_size: float = 1.0,
-        center: bool = True,
-        scale: bool = True,
+        als: ALS | None = None,
+        gradient: Gradient | None = None,
         block_weights: Sequence[float] | None = None,
-        compress: str | float | Sequence[int] | None = "auto",
         dtype: str | None = None,
-        forgetting: float = 0.98,
         missing: str = "error",
         robust: str | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
     ) -> None:
         self.rank = rank
         self.solver = solver
-        self.contrast = contrast
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.beta = beta
         self.gamma = gamma
         self.epsilon = epsilon
-        self.trans_inv = trans_inv
         self.graph = graph
-        self.laplacian = laplacian
-        self.units = units
         self.clusterer = clusterer
-        self.warm_up = warm_up
-        self.temperature = temperature
-        self.n_epochs = n_epochs
-        self.learning_rate = learning_rate
         self.augment = augment
-        self.fresh_views = fresh_views
-        self.max_iter = max_iter
-        self.tol = tol
-        self.patience = patience
-        self.init = init
-        self.n_init = n_init
-        self.batch_size = batch_size
-        self.step_size = step_size
-        self.center = center
-        self.scale = scale
+        self.als = als
+        self.gradient = gradient
         self.block_weights = block_weights
-        self.compress = compress
         self.dtype = dtype
-        self.forgetting = forgetting
         self.missing = missing
         self.robust = robust
-        self.checkpoint = checkpoint
-        self.every = every
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
 
     @classmethod
-    def paper(cls, *, beta: float | None = None, gamma: float | None = None, **params: Any) -> Self:
+    def paper(
+        cls,
+        *,
+        beta: float | None = None,
+        gamma: float | None = None,
+        laplacian: str = "signed",
+        trans_inv: bool = True,
+        warm_up: int = 0,
+        **params: Any,
+    ) -> Self:
         """Return the paper's reading: Algorithm 1 from the first iteration, one fixed view.
 
-        ``beta`` and ``gamma`` are the paper's symbols and are converted to sums over samples when
-        N is known. The paper prints no values: without them this class's own are used. Zero, for
-        the paper's ablations, may be given for one of them alone.
+        Parameters
+        ----------
+        beta, gamma : float, optional
+            The symbols of the paper, converted to sums over windows when N is known. The paper
+            prints no values: without them those of this class are used. Zero, for the ablations of
+            the paper, may be given for one of them alone.
+        laplacian : {"signed", "literal"}, default="signed"
+            "literal" keeps the identity inside L, which pulls against the invariance (E5).
+        trans_inv : bool, default=True
+            False is the ablation without transformation invariance.
+        warm_up : int, default=0
+            Sweeps without contrast at the start.
+        **params : Any
+            Parameters of this class, and of :class:`PaperALS` by their names, such as ``max_iter``.
         """
-        settings: dict[str, Any] = {"solver": "als", "warm_up": 0, "fresh_views": False}
+        own = set(cls._get_param_names())
+        options = {k: params.pop(k) for k in list(params) if k not in own}
         given = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
-        if not any(given.values()):  # nothing, or an ablation: zero is zero in any unit
-            return cls(**(settings | given | params))
-        if len(given) < 2:
+        if len(given) == 1 and any(given.values()):
             raise InvalidInputError(
                 f"PLC.paper got beta={beta} and gamma={gamma}: pass both in the paper's units, "
                 "or neither"
             )
-        return cls(**(settings | given | {"units": "paper"} | params))
+        # Zero is zero in any unit, so that an ablation needs no other value.
+        units = "paper" if any(given.values()) else "sample"
+        settings = PaperALS(
+            laplacian=laplacian, units=units, trans_inv=trans_inv, warm_up=warm_up, **options
+        )
+        return cls(**({"solver": "als", "als": settings} | given | params))
 
     def fit(
         self,
@@ -281,6 +255,8 @@ class PLC(CPEstimator):
         view: Any = None,
         *,
         nuisance: ArrayLike | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        every: int = 10,
         resume: Resume = None,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
@@ -303,6 +279,11 @@ class PLC(CPEstimator):
             Differences between windows that should have the same features, such as two draws of
             an augmentation of one window ("gls" only, E23). Default: the differences between X
             and ``view``, where that is given.
+        checkpoint : path, optional
+            Write the state of the fit to this file every ``every`` iterations; see
+            :meth:`CPD.fit`.
+        every : int, default=10
+            Iterations from one write of the checkpoint to the next.
         resume : path or True, optional
             Go on from a checkpoint; see :meth:`CPD.fit`.
 
@@ -311,8 +292,8 @@ class PLC(CPEstimator):
         self
         """
         if nuisance is not None:
-            gls.check_allowed(self.solver, self.missing)
-        return self._fit(X, y, view, resume, nuisance)
+            metric.check_allowed(self.solver, self.missing)
+        return self._fit(X, y, view, (checkpoint, every, resume), nuisance)
 
     def fit_transform(
         self,
@@ -325,23 +306,9 @@ class PLC(CPEstimator):
         """Fit, then :meth:`transform` the same X."""
         return self.fit(X, y, view=view, nuisance=nuisance).transform(X)
 
-    def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
-        rows = self._nuisance_rows()
-        return [*super()._identity(ready, known), *([] if rows is None else [rows])]
-
-    def _nuisance_rows(self) -> Array | None:
-        """Nuisance differences (m, I_1, …, I_K) that ``fit`` was given, checked; None for none."""
-        nuisance = self._nuisance
-        if nuisance is None:
-            return None
-        if self.block_dims_ is not None:
-            nuisance = blocks.fitted_rows(self, nuisance, "nuisance")
-        return gls.checked(nuisance, self.dims_, self.center_.dtype)
-
     def _labels_used(
         self, y: Any, n_samples: int, *, streaming: bool = False
     ) -> NDArray[np.intp] | None:
-        self._nuisance_rows()  # an error comes before any work
         known = self._read_labels(y, n_samples, streaming=streaming)
         if streaming and known is not None and self.solver == "gls":
             raise InvalidInputError(
@@ -356,24 +323,58 @@ class PLC(CPEstimator):
 
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> als.Contrast:
+    ) -> Contrast:
         if self.solver == "gls":
-            return als.no_contrast
-        return plc_solve.contrast(self, n_samples, y, seed, streaming)
+            return no_contrast
+        if streaming and self.beta == "auto" and not hasattr(self, "beta_"):
+            raise InvalidInputError(
+                "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
+            )
+        streamed = self.beta_ if streaming and self.beta == "auto" else None
+        return pseudo_laplacian.contrast(self._problem(), n_samples, y, seed, streamed)
+
+    def _problem(self) -> pseudo_laplacian.Problem:
+        """Return what the solvers need to know of the parameters."""
+        return pseudo_laplacian.Problem(
+            solver=self.solver,
+            beta=self.beta,
+            gamma=self.gamma,
+            epsilon=self.epsilon,
+            graph=self.graph,
+            clusterer=self.clusterer,
+            count=self._cluster_count,
+            als=self._als,
+            gradient=self._setting("gradient"),
+        )
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
         if self.solver == "als" or self.n_clusters is not None:
             return super()._cluster_count(n_samples, n_classes)
-        return plc_solve.default_clusters(n_samples)
+        return pseudo_laplacian.default_clusters(n_samples)
 
     def _solve(
-        self, views: AnyViews, known: NDArray[np.intp] | None, rng: np.random.Generator
+        self,
+        runs: Runs,
+        views: AnyViews,
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+        nuisance: Array | None,
     ) -> Fit:
+        problem = self._problem()
         if self.solver == "gls":
-            return plc_solve.closed_form(self, views, known, rng)
+            rows = None if nuisance is None else metric.nuisance_in_core(self, nuisance)
+            masked = self.missing == "mask"
+            return pseudo_laplacian.closed_form(
+                problem, runs, views, known, rng, rows, masked=masked
+            )
         if self.solver == "tied":
-            return plc_solve.descending(self, views, known, rng)
-        return plc_solve.alternating(self, super()._solve(views, known, rng), views, known, rng)
+            return pseudo_laplacian.descending(problem, runs, views, known, rng)
+        plain = super()._solve(runs, views, known, rng, nuisance)
+        return pseudo_laplacian.alternating(problem, runs, plain, views, known, rng)
+
+    @property
+    def _default_warm_up(self) -> int:  # type: ignore[override]
+        return 5 if self.solver == "als" else 0
 
     @property
     def _needs_view(self) -> bool:  # type: ignore[override]
@@ -388,8 +389,10 @@ class PLC(CPEstimator):
             if not hasattr(self, "n_clusters_"):  # a stream from its first batch on
                 self.beta_, self.gamma_, self.n_clusters_ = 0.0, float(self.gamma), 0
             return super()._stream_step(batch)
-        for name, value in plc_solve.learned(batch.contrast, ran=True).items():
+        for name, value in pseudo_laplacian.learned(batch.contrast, ran=True).items():
             setattr(self, name, value)
         if self.solver == "als":
             return super()._stream_step(batch)
-        return descent.step(batch, plc_solve.tied_contrast(self, batch.contrast))
+        return gradients.step(
+            batch, pseudo_laplacian.tied_contrast(self._problem(), batch.contrast)
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.views import BlockViews
 from tensorcontrast.distributed.work import CoreRows, WithView
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als
 from tensorcontrast.solvers.prepare import Preparation
-from tensorcontrast.sources.source import checked_block, samples_a_block, working_dtype
+from tensorcontrast.sources.source import FreshSource, checked_block, samples_a_block, working_dtype
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_array
 
@@ -186,8 +187,8 @@ class DaskSource:
             )
         return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view")
 
-    def views(self, ready: Preparation, view: Any) -> BlockViews | Callable[[], BlockViews]:
-        """Both views as they are fitted, on the workers; a callable draws the second anew."""
+    def views(self, ready: Preparation, view: Any) -> BlockViews | als.FreshViews:
+        """Both views as they are fitted, on the workers."""
 
         def pair(rows: list[on.Task], other: Any, groups: on.Groups | None = None) -> BlockViews:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
@@ -198,7 +199,7 @@ class DaskSource:
             return BlockViews.of(made, self.sizes, ready, paired=True, groups=groups)
 
         plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
-        if view is not None and not callable(view):
+        if view is not None and not isinstance(view, FreshSource):
             return pair(plain, view)
         rows = self._persisted(plain)
         self._kept = None
@@ -206,7 +207,7 @@ class DaskSource:
         if view is None:
             return BlockViews.of(rows, self.sizes, ready, paired=False)
         groups = on.by_worker(rows)  # one way to part the samples for all views that are drawn
-        return lambda: pair(rows, view(), groups)
+        return als.FreshViews(lambda: cast("als.Views", pair(rows, view.draw(), groups)))
 
     def transformed(self, ready: Preparation, projector: Array) -> Any:
         """Lazy array (n, rank) of the features of each block. Equation E12."""

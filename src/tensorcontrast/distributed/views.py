@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from tensorcontrast.distributed import work
 from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.spread import Held, Spread
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import als, tied
-from tensorcontrast.solvers.alternation import Solved
+from tensorcontrast.solvers import als, gradient
+from tensorcontrast.solvers.paper_als import Solved
 from tensorcontrast.solvers.prepare import Preparation
 
 Array = NDArray[Any]
@@ -67,6 +67,11 @@ class BlockViews:
     groups: on.Groups | None = None
     #: Labels that are known, on the workers.
     _known: Held | None = None
+    fresh: ClassVar[bool] = False
+
+    def draw(self) -> BlockViews:
+        """Return these views: they are the same in each iteration."""
+        return self
 
     @classmethod
     def of(
@@ -115,10 +120,10 @@ class BlockViews:
 
     def in_memory(self) -> als.Views:
         """Bring all samples here; refused where they are too many."""
-        if self.n_samples > tied.DESCENT_ROWS:
+        if self.n_samples > gradient.DESCENT_ROWS:
             raise InvalidInputError(
                 f"X has {self.n_samples} samples, and batch_size and sequence need all of them in "
-                f"one place: from a Dask array that is {tied.DESCENT_ROWS} at most. Use "
+                f"one place: from a Dask array that is {gradient.DESCENT_ROWS} at most. Use "
                 "PLC(solver='tied') or CPD, without batch_size"
             )
         return self._held

@@ -26,6 +26,7 @@ from tensorcontrast.evaluate.run import PROBLEM, artefact, write_npz
 from tensorcontrast.evaluate.scoring import Task
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils import threads
+from tensorcontrast.utils.estimators import changed
 
 __all__ = ["PIECES", "collect", "has_stages"]
 
@@ -79,7 +80,7 @@ def _fit(
 ) -> Fitted:
     estimator = build(rec, task.config, task.dataset, task.method, seed)
     if callback is not None:
-        estimator.decompose.set_params(callback=callback)
+        estimator.decompose = changed(estimator.decompose, callback=callback)
     return fit(estimator, rec.X[rows])
 
 

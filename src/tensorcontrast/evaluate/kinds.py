@@ -121,7 +121,11 @@ def find(name: str) -> type:
 def parameters(name: str) -> list[str] | None:
     """Names of a method's parameters; None where its package is not installed."""
     try:
-        signature = inspect.signature(find(name))
+        found = find(name)
     except ImportError:
         return None
-    return [p for p in signature.parameters if p not in ("self", "random_state", "callback")]
+    from tensorcontrast.decompose.options import option_names
+
+    own = hasattr(found, "_settings")
+    names = option_names(found) if own else list(inspect.signature(found).parameters)
+    return [p for p in names if p not in ("self", "random_state", "callback", "als", "gradient")]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast import augment
+from tensorcontrast.decompose.options import with_options
 from tensorcontrast.evaluate import kinds
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig
 from tensorcontrast.features import ContrastiveFeatures
@@ -93,7 +94,7 @@ def build(
         settings.setdefault("n_clusters", rec.n_classes)
     # Parameters that are given are those of the class, beta and gamma as sums over samples.
     paper = method.name.endswith("-paper")
-    decompose = found.paper().set_params(**settings) if paper else found(**settings)
+    decompose = with_options(found.paper() if paper else found(), **settings)
     return ContrastiveFeatures(
         fs=rec.fs,
         channels=rec.channels,

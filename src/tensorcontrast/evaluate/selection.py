@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast.decompose.options import with_options
 from tensorcontrast.errors import InvalidInputError
 
 __all__ = ["Criteria", "Selection", "information_criteria", "select"]
@@ -117,12 +117,12 @@ def select(
     try:
         trials = list(ParameterGrid(grid))
         for params in trials:
-            clone(estimator).set_params(**params)
+            with_options(estimator, **params)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"grid cannot be used: {error}") from error
 
     def fit(params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        model = clone(estimator).set_params(**params).fit(X, view=view)
+        model = with_options(estimator, **params).fit(X, view=view)
         found = information_criteria(model, X)
         row = {
             **params,

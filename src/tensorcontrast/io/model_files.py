@@ -20,6 +20,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 
 from tensorcontrast.augment import Augmentation
-from tensorcontrast.decompose import ATD, CPD, PLC
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,
@@ -38,7 +38,6 @@ from tensorcontrast.errors import (
     TensorContrastError,
     TensorContrastWarning,
 )
-from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io import container
 from tensorcontrast.sources.tensor_noise import TensorNoise
 from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
@@ -61,15 +60,18 @@ _LEFT_OUT = {"features_", "view_features_"}
 _PRIVATE = {"_labels"}
 
 
-_TRANSFORMERS = (ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor)
-
-
+@cache
 def _classes() -> dict[str, type]:
+    """Every class that a file may name. Imported when it is needed: each of them writes files."""
     from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.decompose import ALS, ATD, CPD, PLC, Gradient, PaperALS
+    from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
 
-    ours: tuple[type, ...] = (ATD, CPD, PLC, *_TRANSFORMERS, ContrastiveClassifier)
-    return {c.__name__: c for c in (*ours, BYOL, DeepTensor, SimCLR)}
+    ours: tuple[type, ...] = (ATD, CPD, PLC, ContrastiveFeatures, ContrastiveClassifier)
+    blocks: tuple[type, ...] = (ConvolutionFeatures, SpectrogramTensor)
+    settings: tuple[type, ...] = (ALS, Gradient, PaperALS)
+    return {c.__name__: c for c in (*ours, *blocks, *settings, BYOL, DeepTensor, SimCLR)}
 
 
 # -------------------------------------------------------------------- objects to plain data
@@ -190,6 +192,7 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
                 f"the file's {state['class']} has {name}={listed([value])} of an older version, "
                 "which this one does not know; fit again"
             )
+    flat = _take_flat(cls, state["params"])
     unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise NewerFileError(
@@ -201,6 +204,8 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     }
     model = cls(**params)
     _check_params(model, params)
+    if flat:
+        model = _with_flat(model, {k: _unpack(v, arrays) for k, v in flat.items()})
     for name, value in state["learned"].items():
         if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
             raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
@@ -213,6 +218,34 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model
+
+
+#: Parameters of older files that are now those of ``fit``.
+_OF_FIT = ("checkpoint", "every")
+
+
+def _take_flat(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """Take parameters of older files out of ``params`` that are now those of settings objects."""
+    from tensorcontrast.decompose.options import option_names
+
+    if not hasattr(cls, "_settings"):
+        return {}
+    own = set(cls._get_param_names())
+    old = (set(option_names(cls)) - own) | set(_OF_FIT)
+    return {name: params.pop(name) for name in list(params) if name in old and "als" not in params}
+
+
+def _with_flat(model: Any, flat: dict[str, Any]) -> Any:
+    """Return the estimator with the settings of an older file."""
+    from tensorcontrast.decompose.options import with_options
+
+    own = {k: v for k, v in flat.items() if k not in _OF_FIT and (k, v) != ("batch_size", None)}
+    new = with_options(model, **own)
+    for name in new._settings:
+        found = getattr(new, name)
+        if found is not None:
+            _check_params(found, found.get_params())
+    return new
 
 
 def _check_finite(name: str, value: Any) -> None:

@@ -10,14 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast.conversions import (
-    concat,
-    from_dataframe,
-    from_mne,
-    from_xarray,
-    resample,
-    to_mne,
-)
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.checks import (
     as_groups,
@@ -30,7 +22,12 @@ from tensorcontrast.recordings.checks import (
     check_unicode,
     positions,
 )
+from tensorcontrast.recordings.frames import from_dataframe
+from tensorcontrast.recordings.joining import concat
+from tensorcontrast.recordings.mne_objects import from_mne, to_mne
+from tensorcontrast.recordings.sampling import resample
 from tensorcontrast.recordings.signals import warn_if_transposed
+from tensorcontrast.recordings.xarray_objects import from_xarray
 from tensorcontrast.utils.names import listed, visible
 
 __all__ = ["Quality", "Recordings"]

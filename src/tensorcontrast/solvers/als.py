@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,12 @@ class Views:
     V: Array | None
     norm_x: float
     norm_v: float
+    #: Whether :meth:`draw` gives another view each time; see :class:`FreshViews`.
+    fresh: ClassVar[bool] = False
+
+    def draw(self) -> Views:
+        """Return these views: they are the same in each iteration."""
+        return self
 
     @classmethod
     def of(cls, X: Array, V: Array | None) -> Views:
@@ -191,6 +197,18 @@ class Views:
             at = order[start : start + size]
             if len(at) > 1:
                 yield at, Views.of(self.X[at], None if self.V is None else self.V[at])
+
+
+@dataclass(frozen=True)
+class FreshViews:
+    """Views whose second one is drawn anew in each iteration."""
+
+    draw: Callable[[], Views]
+    fresh: ClassVar[bool] = True
+
+
+#: Views that stay, in memory or on Dask, or views that are drawn anew.
+AnyViews = Views | FreshViews
 
 
 def _direct(X: Array, norm: float, W: Array, factors: Factors) -> float:
@@ -377,7 +395,7 @@ def balanced(factors: Factors, sums: Statistics, memory: Memory) -> Factors:
 
 
 def run(
-    views: Views | Callable[[], Views],
+    views: AnyViews,
     factors: Factors,
     contrast: Contrast,
     *,
@@ -395,7 +413,7 @@ def run(
 
     ``warm_up`` iterations without contrast come before those of a contrast; a run without any has
     one phase. With ``balance`` its sweeps also move the lengths of columns to where the ridge is
-    smallest. A callable ``views`` draws the augmented view anew each iteration. Ctrl-C before the
+    smallest. Fresh ``views`` are drawn in each iteration. Ctrl-C before the
     first iteration is done is passed on. With ``keep`` the run goes on from where a checkpoint has
     it.
     """
@@ -408,7 +426,7 @@ def run(
             return factors, False
     try:
         for iteration in range(begin, monitor.max_iter):
-            current = views() if callable(views) else views
+            current = views.draw()
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
                 sizes = memory.sizes
@@ -420,7 +438,7 @@ def run(
                 memory.W = memory.V = None
                 monitor.new_phase()
             active = no_contrast if iteration < warm_up else contrast
-            if callable(views):
+            if views.fresh:
                 memory.W = memory.V = None  # W of another view is no start for this one
             if batch_size is None:
                 factors, _, sums, terms = sweep(

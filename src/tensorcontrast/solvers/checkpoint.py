@@ -19,9 +19,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import fields
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +40,7 @@ from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.utils import checks
 
 if TYPE_CHECKING:
-    from tensorcontrast.solvers.tied import Adam
+    from tensorcontrast.solvers.gradient import Adam
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -51,7 +49,7 @@ KIND = container.Kind(
     b"TCCHECK\0", 1, "checkpoint", "fit with checkpoint=path", frozenset({"fit", "runs"})
 )
 #: Parameters that do not change what a fit finds.
-_FREE = {"checkpoint", "every", "verbose", "callback"}
+_FREE = {"verbose", "callback"}
 
 
 class Keep:
@@ -218,13 +216,30 @@ class Recorder:
         self._failed = self._written = self._seeded = False
 
     @classmethod
-    def of(cls, model: Any, resume: str | os.PathLike[str] | bool | None) -> Recorder:
-        """Return the recorder of an estimator that is about to be fitted."""
-        path, saved = model.checkpoint, None
+    def from_paths(
+        cls,
+        path: str | os.PathLike[str] | None,
+        every: int,
+        resume: str | os.PathLike[str] | bool | None,
+        *,
+        name: str,
+        params: Mapping[str, Any],
+        seeded: bool,
+    ) -> Recorder:
+        """Return the recorder of a fit that is about to begin.
+
+        ``name`` and ``params`` are those of the estimator; ``seeded`` says that its random numbers
+        follow from the parameters.
+        """
+        saved = None
+        if type(every) is not int or every < 1:
+            raise InvalidInputError(f"every={every!r} must be an integer of at least 1")
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise InvalidInputError(f"checkpoint={path!r} is not a path")
         if resume is True and path is None:
             raise InvalidInputError(
                 "resume=True goes on from the file that checkpoint= names, but there is none; "
-                f"make a {type(model).__name__}(checkpoint=path), or pass resume=path"
+                "pass fit(X, checkpoint=path, resume=True), or resume=path"
             )
         source = path if resume is True else resume
         if source is not None and source is not False and not isinstance(source, str | os.PathLike):
@@ -234,15 +249,11 @@ class Recorder:
             saved = load(source)
         if path is not None:
             check_place(path)
-        recorder = cls(path, model.every, saved)
-        recorder._seeded = isinstance(model.random_state, Integral)
+        recorder = cls(path, every, saved)
+        recorder._seeded = seeded
         recorder._about = {
-            "class": type(model).__name__,
-            "params": {
-                name: described(value)
-                for name, value in model.get_params(deep=False).items()
-                if name not in _FREE
-            },
+            "class": name,
+            "params": {k: described(v) for k, v in params.items() if k not in _FREE},
         }
         if saved is not None:
             recorder._check_parameters(str(source))
@@ -276,27 +287,37 @@ class Recorder:
                 "the fit that wrote it; pass these, or fit without resume="
             )
 
-    def run(self, **about: Any) -> Keep:
-        """Return what keeps the next run; see :func:`keep_run`."""
+    def run(
+        self,
+        *,
+        monitor: Monitor,
+        memory: als.Memory,
+        rng: np.random.Generator,
+        n_samples: int,
+        whole: bool = True,
+    ) -> Keep:
+        """Return what keeps the next run of the fit.
+
+        ``n_samples`` are those that it goes over, ``whole`` or in mini-batches.
+        """
         at, saved = len(self._runs), None
         if self._saved is not None and at < len(self._saved["runs"]):
             saved = self._saved["runs"][at]
-        keep = Keep(self, saved, **about)
+        keep = Keep(
+            self, saved, monitor=monitor, memory=memory, rng=rng, n_samples=n_samples, whole=whole
+        )
         if self.active:
             self._runs.append(keep)
         return keep
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Let the runs of this thread be kept here; Ctrl-C writes a last checkpoint."""
-        before = _CURRENT.set(self)
+        """Write a last checkpoint where Ctrl-C ends the block."""
         try:
             yield
         except KeyboardInterrupt:
             self.write()
             raise
-        finally:
-            _CURRENT.reset(before)
 
     def tick(self) -> None:
         """Count an iteration; write when ``every`` have passed."""
@@ -374,25 +395,8 @@ def _here(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "memory": memory}
 
 
-_NONE = Recorder()
-_CURRENT: ContextVar[Recorder] = ContextVar("recorder", default=_NONE)
-
-
-def keep_run(
-    *,
-    monitor: Monitor,
-    memory: als.Memory,
-    rng: np.random.Generator,
-    n_samples: int,
-    whole: bool = True,
-) -> Keep:
-    """Return what keeps the next run of the fit that this thread is in.
-
-    ``n_samples`` are those that it goes over, ``whole`` or in mini-batches.
-    """
-    return _CURRENT.get().run(
-        monitor=monitor, memory=memory, rng=rng, n_samples=n_samples, whole=whole
-    )
+#: Recorder of a fit without a checkpoint.
+NOTHING = Recorder()
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
@@ -511,7 +515,7 @@ def _check_run(run: dict[str, Any], file: Path) -> None:
 
 def contents(views: Any) -> list[Any]:
     """Return what tells views from others: all of them in memory, their norms elsewhere."""
-    if callable(views):  # drawn anew each time: they follow from data and random numbers
+    if views.fresh:  # they follow from data and random numbers
         return []
     if isinstance(views, als.Views):
         return [views.X, views.V]

@@ -10,7 +10,7 @@ over its observed entries o; samples with the same gaps share a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,14 +132,6 @@ def observed_features(X: Array, gaps: Gaps, factors: Factors, alpha: float | Arr
         solved = np.matmul(P[some, None, :].astype(np.float64), inverse[pattern.reshape(-1)])
         out[at][some] = solved[:, 0, :]
     return out
-
-
-def imputed(model: Any, X: Array) -> Array:
-    """X (n, I_1, …, I_K) with its NaN replaced by what a fitted model makes of the sample."""
-    gaps = np.isnan(X)
-    if not gaps.any():
-        return X
-    return np.where(gaps, model._reconstructed(model._features(X)), X)
 
 
 def encode(flat: Array, projector: Array, factors: Factors, ridge: Array) -> Array:
@@ -321,16 +313,11 @@ def pair(
     return masked(X, np.zeros(X.shape, dtype=bool) if gaps is None else gaps, V, gaps_v)
 
 
-def completed(
-    views: als.Views | Callable[[], als.Views], factors: Factors, alpha: float
-) -> als.Views | Callable[[], als.Views]:
+def completed(views: als.AnyViews, factors: Factors, alpha: float) -> als.AnyViews:
     """Give views without gaps: filled for good by what these factors make of them."""
-    if callable(views):
-
-        def drawn() -> als.Views:
-            return completed_views(views(), factors, alpha)
-
-        return drawn
+    if isinstance(views, als.FreshViews):
+        draw = views.draw
+        return als.FreshViews(lambda: completed_views(draw(), factors, alpha))
     return completed_views(views, factors, alpha)
 
 

@@ -15,6 +15,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, missing
 from tensorcontrast.sources.source import (
     ArraySource,
+    FreshSource,
     MappedSource,
     Source,
     SpreadSource,
@@ -108,12 +109,10 @@ class Preparation:
             block *= factor
         return block
 
-    def views(
-        self, source: Source, view: Source | Callable[[], Source] | None
-    ) -> als.Views | Callable[[], als.Views]:
-        """Both views as they are fitted; a callable where the second is drawn anew each time."""
+    def views(self, source: Source, view: Source | FreshSource | None) -> als.AnyViews:
+        """Both views as they are fitted; fresh ones where the second is drawn anew each time."""
         if is_spread(source):
-            return cast("als.Views | Callable[[], als.Views]", source.views(self, view))
+            return cast("als.AnyViews", source.views(self, view))
         X, norm = self.rows(source)
         gaps = missing.open_gaps(X, norm)
 
@@ -122,8 +121,9 @@ class Preparation:
 
         if view is None:
             return missing.pair(X, gaps, norm)
-        if callable(view):
-            return lambda: pair(view())
+        if isinstance(view, FreshSource):
+            draw = view.draw
+            return als.FreshViews(lambda: pair(draw()))
         return pair(view)
 
     def _noisy(self, block: Array, first: int, seed: int) -> Array:

@@ -90,21 +90,12 @@ def _median(source: Source) -> Array:
     return np.asarray(np.nanmedian(some, axis=0), dtype=source.dtype)
 
 
-def batch(model: Any, X: Array) -> tuple[Array, Array]:
-    """Return a batch of a stream with its artefacts drawn in, and h of its samples (n,)."""
-    W = model._features(X)
-    rest = X - model._reconstructed(W)
-    sizes = np.sqrt(_square_rows(rest.reshape(len(X), -1)))
-    held = huber_weights(sizes)
-    drawn = model.center_ + _column(held, X) * (X - model.center_)
-    return drawn.astype(X.dtype, copy=False), held
-
-
-def _column(values: Array, block: Array) -> Array:
+def column(values: Array, block: Array) -> Array:
+    """One value per window, in a shape that multiplies a block (n, I_1, …, I_K)."""
     return values.astype(block.dtype).reshape(-1, *([1] * (block.ndim - 1)))
 
 
-def _square_rows(flat: Array) -> Array:
+def square_rows(flat: Array) -> Array:
     """Squared norm of each row; what is missing counts as the mean of the rest of the row."""
     gaps = np.isnan(flat)
     if not gaps.any():
@@ -116,7 +107,7 @@ def _square_rows(flat: Array) -> Array:
 
 def _square_norms(source: Source, mean: Array) -> Iterator[Array]:
     for block in source.blocks():
-        yield _square_rows((block - mean).reshape(len(block), -1))
+        yield square_rows((block - mean).reshape(len(block), -1))
 
 
 def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
@@ -125,9 +116,9 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
     counts = np.zeros(source.dims)
     at = 0
     for block in source.blocks():
-        column = _column(weights[at : at + len(block)], block)
+        own = column(weights[at : at + len(block)], block)
         seen = ~np.isnan(block)
-        counts += np.where(seen, column, 0).sum(axis=0, dtype=np.float64)
+        counts += np.where(seen, own, 0).sum(axis=0, dtype=np.float64)
         if center:
             total += np.where(seen, column * block, 0).sum(axis=0, dtype=np.float64)
         at += len(block)
@@ -144,8 +135,8 @@ def _weighted(
     squares = np.zeros(source.dims)
     at = 0
     for block in source.blocks():
-        column = _column(weights[at : at + len(block)], block)
-        squares += np.nansum(np.square(block - mean, dtype=np.float64) * column, axis=0)
+        own = column(weights[at : at + len(block)], block)
+        squares += np.nansum(np.square(block - mean, dtype=np.float64) * own, axis=0)
         at += len(block)
     size = float(np.sqrt((squares / np.where(counts > 0, counts, 1)).sum()))
     n = len(weights)

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tensorcontrast.cp import compress, sketch
 from tensorcontrast.solvers import als, checkpoint, start
 from tensorcontrast.solvers.convergence import Callback, History, Monitor
+from tensorcontrast.solvers.settings import ALS
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
-#: Both views, or a function that draws them anew.
-AnyViews = als.Views | Callable[[], als.Views]
-
-#: Parameters of the estimators that a run goes by.
-_PARAMETERS = (
-    "init",
-    "n_init",
-    "alpha",
-    "max_iter",
-    "tol",
-    "patience",
-    "warm_up",
-    "batch_size",
-    "step_size",
-    "compress",
-    "callback",
-)
 
 
 @dataclass
@@ -87,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Runs:
-    """How the runs of one fit are made; the parameters are those of the estimators."""
+    """How the runs of one fit are made: sizes, settings, and who is told of it."""
 
     name: str
     rank: int
@@ -96,33 +81,14 @@ class Runs:
     bases: list[Array] | None
     #: Shapes of coupled blocks; none for one tensor.
     block_dims: tuple[tuple[int, ...], ...]
-    init: str | Sequence[Array]
-    n_init: int
     alpha: float
-    max_iter: int
-    tol: float
-    patience: int
-    warm_up: int
-    batch_size: int | None
-    step_size: float
-    compress: Any
-    callback: Callback | None
-    verbose: bool
+    settings: ALS
+    warm_up: int = 0
+    callback: Callback | None = None
+    verbose: bool = False
+    recorder: checkpoint.Recorder = checkpoint.NOTHING
     #: Whether sweeps also balance the lengths of columns (:func:`.als.balanced`).
     balance: bool = False
-
-    @classmethod
-    def of(cls, model: Any) -> Runs:
-        """Make the runs of an estimator whose data are prepared."""
-        return cls(
-            name=type(model).__name__,
-            rank=model.rank_,
-            dims=model.dims_,
-            bases=model._bases,
-            block_dims=model.block_dims_ or (),
-            verbose=bool(model.verbose),
-            **{name: getattr(model, name) for name in _PARAMETERS},
-        )
 
     @property
     def _dims(self) -> tuple[int, ...]:
@@ -133,21 +99,21 @@ class Runs:
 
     def start(self, views: als.Views, rng: np.random.Generator) -> Sequence[Array]:
         """Factors to start from, in the core where there is one."""
-        if isinstance(self.init, str):
+        if isinstance(self.settings.init, str):
             wanted = start.shapes(self._dims, self.rank, self.block_dims)
             drawn = start.in_blocks(start.drawn(wanted, views.dtype, rng), self.block_dims)
             return als.turned(views, drawn, self.alpha)
-        given = start.given(self.init, self.dims, self.rank, views.dtype, self.block_dims)
+        given = start.given(self.settings.init, self.dims, self.rank, views.dtype, self.block_dims)
         return compress.compress_factors(given, self.bases)
 
-    def best(self, views: AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
+    def best(self, views: als.AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
         """Best of ``n_init`` runs by the objective."""
-        first = views() if callable(views) else views
+        first = views.draw()
         brief: als.Views | None = None
-        if not callable(views) and contrast is als.no_contrast and self.batch_size is None:
-            brief = self._in_brief(views, rng)
+        if contrast is als.no_contrast and not self._drawn(views):
+            brief = self._in_brief(first, rng)
         best: Fit | None = None
-        for _ in range(self.n_init if isinstance(self.init, str) else 1):
+        for _ in range(self.settings.n_init if isinstance(self.settings.init, str) else 1):
             try:
                 fit = self._staged(views, brief, self.start(first, rng), contrast, rng)
             except KeyboardInterrupt:
@@ -168,17 +134,25 @@ class Runs:
         checkpoint.check_remembered(best.factors)
         return best
 
+    def _drawn(self, views: als.AnyViews) -> bool:
+        """Whether iterations go over other rows each: mini-batches, or views drawn anew."""
+        return self.settings.batch_size is not None or views.fresh
+
     def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
         """Few rows that stand for all samples in iterations without contrast, where that pays."""
         size = int(np.prod(self._dims))
-        few = self.max_iter <= 2 * sketch.FINISH
-        if self.compress != "auto" or few or not sketch.pays(views.n_samples, size, self.rank):
+        few = self.settings.max_iter <= 2 * sketch.FINISH
+        if (
+            self.settings.compress != "auto"
+            or few
+            or not sketch.pays(views.n_samples, size, self.rank)
+        ):
             return None
-        return sketch.sketched(views, self.rank, size, int(rng.integers(2**31)))
+        return _sketched(views, self.rank, size, int(rng.integers(2**31)))
 
     def _staged(
         self,
-        views: AnyViews,
+        views: als.AnyViews,
         brief: als.Views | None,
         factors: Factors,
         contrast: als.Contrast,
@@ -187,11 +161,13 @@ class Runs:
         """Iterate once from these factors; first on few rows where they stand for all samples."""
         if brief is None:
             return self.once(views, factors, contrast, rng)
-        left = self.max_iter - sketch.FINISH
-        small = None if self.block_dims else sketch.cores(brief, self._dims, self.rank)
+        left = self.settings.max_iter - sketch.FINISH
+        small = None if self.block_dims else _cores(brief, self._dims, self.rank)
         fit: Fit | None = None
         if small is not None and left > 2 * sketch.ROW_SWEEPS:
-            first = self._stage(*small, left - sketch.ROW_SWEEPS, self.tol, factors, contrast, rng)
+            first = self._stage(
+                *small, left - sketch.ROW_SWEEPS, self.settings.tol, factors, contrast, rng
+            )
             fit = first
             if first.goes_on:
                 args = (brief, None, sketch.ROW_SWEEPS, 0.0, first.factors, contrast, rng, first)
@@ -200,7 +176,7 @@ class Runs:
                 if fit.goes_on and sketch.misled(fit.history["objective"], done):
                     fit = None  # cores were too small to tell: begin anew, on the rows
         if fit is None:
-            first = fit = self._stage(brief, None, left, self.tol, factors, contrast, rng)
+            first = fit = self._stage(brief, None, left, self.settings.tol, factors, contrast, rng)
         if fit.goes_on:
             fit = self._stage(
                 views, None, sketch.FINISH, 0.0, fit.factors, contrast, rng, after=fit
@@ -215,7 +191,7 @@ class Runs:
 
     def _stage(
         self,
-        rows: AnyViews,
+        rows: als.AnyViews,
         bases: list[Array] | None,
         count: int,
         tol: float,
@@ -225,7 +201,8 @@ class Runs:
         after: Fit | None = None,
     ) -> Fit:
         """Iterate over these rows, or cores of the ``bases``; factors are those of the data."""
-        fit = replace(self, max_iter=count, tol=tol).once(
+        settings = clone(self.settings).set_params(max_iter=count, tol=tol)
+        fit = replace(self, settings=settings).once(
             rows,
             compress.compress_factors(factors, bases),
             contrast,
@@ -237,7 +214,7 @@ class Runs:
 
     def once(
         self,
-        views: AnyViews,
+        views: als.AnyViews,
         factors: Factors,
         contrast: als.Contrast,
         rng: np.random.Generator,
@@ -245,25 +222,27 @@ class Runs:
     ) -> Fit:
         """Iterate once from these factors, ``after`` the iterations of a stage before."""
         memory = als.Memory()
-        first = views() if callable(views) else views
+        first = views.draw()
         monitor = Monitor(
             self.name,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            patience=self.patience,
+            max_iter=self.settings.max_iter,
+            tol=self.settings.tol,
+            patience=self.settings.patience,
             size=0.5 * first.norm_squared,
-            falls=contrast is als.no_contrast and self.batch_size is None and not callable(views),
+            falls=contrast is als.no_contrast
+            and self.settings.batch_size is None
+            and not views.fresh,
             callback=self.callback,
             verbose=self.verbose,
         )
         if after is not None:
             monitor.resume(after)
-        keep = checkpoint.keep_run(
+        keep = self.recorder.run(
             monitor=monitor,
             memory=memory,
             rng=rng,
             n_samples=first.n_samples,
-            whole=self.batch_size is None,
+            whole=self.settings.batch_size is None,
         )
         with monitor:
             factors, interrupted = als.run(
@@ -273,14 +252,14 @@ class Runs:
                 alpha=self.alpha,
                 warm_up=self.warm_up,
                 monitor=monitor,
-                batch_size=self.batch_size,
-                step_size=self.step_size,
+                batch_size=self.settings.batch_size,
+                step_size=self.settings.step_size,
                 rng=rng,
                 memory=memory,
                 balance=self.balance,
                 keep=keep,
             )
-        if self.batch_size is not None or callable(views):
+        if self._drawn(views):
             memory.W = memory.V = None
         return Fit(
             factors,
@@ -292,3 +271,27 @@ class Runs:
             monitor,
             keep=keep,
         )
+
+
+def _sketched(views: als.Views, rank: int, size: int, seed: int) -> als.Views | None:
+    """Rows that stand for the samples of views without a second one; None where there are none."""
+    sums = views.sketch_sums(sketch.directions(size, rank, views.dtype, seed))
+    if sums is None or not all(np.isfinite(part).all() for part in sums):
+        return None
+    return als.Views(sketch.rows(*sums, views.dtype), None, views.norm_x, 0.0)
+
+
+def _cores(
+    brief: als.Views, dims: tuple[int, ...], rank: int
+) -> tuple[als.Views, list[Array]] | None:
+    """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
+    size = int(np.prod(dims))
+    if size < compress.LEAST_GAIN * compress.CORE_PER_RANK * rank:
+        return None
+    tensors = brief.X.reshape(len(brief.X), *dims)
+    found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
+    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
+    if ranks is None:
+        return None
+    bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
+    return als.Views(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.cp import kernels, scaling
-from tensorcontrast.solvers import als, missing, robust
+from tensorcontrast.solvers import als
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -53,29 +52,3 @@ def swept(batch: Batch) -> Step:
             forgetting=batch.forgetting,
         )
     return factors, sums, terms
-
-
-def followed(model: Any, X: Array) -> tuple[Array, float, Array | None]:
-    """Mean and scale of a fitted model after a batch X, and what artefacts are multiplied with."""
-    typical = missing.imputed(model, X)
-    held: Array | None = None
-    if model.robust == "huber":
-        typical, held = robust.batch(model, typical)
-    center, scale = scaling.update(
-        typical,
-        model.center_,
-        model.scale_,
-        model.n_samples_seen_,
-        center=model.center,
-        scale=model.scale,
-    )
-    return center, scale, held
-
-
-def past_sums(model: Any, factors: Factors) -> als.Statistics:
-    """Take the sums over what a model has seen; of one from ``fit`` or a file, WᵀX = (WᵀW)Hᵀ."""
-    past: als.Statistics | None = getattr(model, "_stream", None)
-    if past is None:
-        gram = model.feature_gram_
-        past = als.Statistics(gram @ kernels.khatri_rao(factors).T, gram)
-    return past

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -161,6 +162,13 @@ class MappedSource:
                 )
             yield checked_block(made, self, at)
             at += len(block)
+
+
+@dataclass(frozen=True)
+class FreshSource:
+    """A view that is drawn anew in each iteration."""
+
+    draw: Callable[[], Source]
 
 
 def samples_a_block(dims: tuple[int, ...]) -> int:

@@ -256,10 +256,13 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
 def _fitted(
     session: Session, settings: FitSettings, rec: Recordings, kept: Checkpoint
 ) -> ContrastiveFeatures:
+    from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.cli.shared.settings import estimator
+    from tensorcontrast.utils.estimators import changed
 
     model = estimator(settings, rec)
     limits = model.decompose.get_params()
+    every = settings.params.get("every", 10)
     name = settings.method
     with session.progress(f"{name}: spectrograms") as update:
         phase = {"start": 0}
@@ -268,24 +271,21 @@ def _fitted(
             done = int(row["iteration"])
             if limits.get("solver") == "tied" and "contrast" in row:
                 phase["start"] = phase["start"] or done - 1
-                total, text = limits["n_epochs"], "contrast"
+                total, text = limits["gradient__n_epochs"], "contrast"
             else:
-                total, text = limits["max_iter"], "decomposition"
+                total, text = limits["als__max_iter"], "decomposition"
             update(done=done - phase["start"], total=total, text=f"{name}: {text}")
 
-        model.decompose.set_params(callback=show, checkpoint=kept.path)
+        told = changed(model, decompose=changed(model.decompose, callback=show))
         try:
-            model.fit(rec, resume=kept.resume or None)
+            told.fit(rec, checkpoint=kept.path, every=every, resume=kept.resume or None)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the fit was stopped; {kept.way_on}") from None
         except InvalidInputError as error:
             if "is a checkpoint of" in str(error):  # with other options
                 raise UsageFailure(message_of(error)) from error
             raise
-    # code and places have no place in a model file
-    model.decompose.set_params(callback=None, checkpoint=None)
-    model.decompose_.set_params(callback=None, checkpoint=None)
-    return model
+    return without_callback(told)
 
 
 def _remember(model: ContrastiveFeatures, rec: Recordings, options: recordings.Reading) -> None:

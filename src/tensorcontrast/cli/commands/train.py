@@ -111,25 +111,29 @@ def _fitted(
     options: dict[str, Any],
 ) -> ContrastiveClassifier:
     from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.decompose import PLC
     from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.utils.estimators import changed, changed_fitted
 
-    core = PLC() if rank is None else PLC(rank=rank)
     with session.progress("features: spectrograms") as update:
-        core.set_params(
-            callback=lambda row: update(text=f"features: iteration {int(row['iteration'])}"),
-            checkpoint=kept.path,
-        )
+
+        def show(row: dict[str, float]) -> None:
+            update(text=f"features: iteration {int(row['iteration'])}")
+
+        core = PLC(callback=show) if rank is None else PLC(rank=rank, callback=show)
         features = ContrastiveFeatures(decompose=core, missing=missing, random_state=seed)
         model = ContrastiveClassifier(features, random_state=seed, **options)
         try:
-            model.fit(rec, resume=kept.resume or None)
+            model.fit(rec, checkpoint=kept.path, resume=kept.resume or None)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
-    # code and places have no place in a model file
-    for part in (core, model.extractor_.decompose, model.extractor_.decompose_):
-        part.set_params(callback=None, checkpoint=None)
-    return model
+    plain = changed_fitted(
+        model,
+        features=changed(features, decompose=changed(core, callback=None)),
+    )
+    plain.extractor_ = without_callback(model.extractor_)
+    return plain
 
 
 def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Recordings) -> None:

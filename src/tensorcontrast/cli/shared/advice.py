@@ -101,8 +101,9 @@ _KEYWORD = re.compile(
 def _parameters() -> frozenset[str]:
     """Names of the parameters of all methods, which ``-p`` sets."""
     from tensorcontrast.decompose import ATD, CPD, PLC
+    from tensorcontrast.decompose.options import option_names
 
-    return frozenset(name for kind in (ATD, CPD, PLC) for name in kind._get_param_names())
+    return frozenset(name for kind in (ATD, CPD, PLC) for name in option_names(kind))
 
 
 def in_options(text: str) -> str:

@@ -41,3 +41,12 @@ def load(path: Path) -> ContrastiveFeatures:
             "one with: tensorcontrast fit DATA -o model.tcm"
         )
     return model
+
+
+def without_callback(model: ContrastiveFeatures) -> ContrastiveFeatures:
+    """Return the fitted model without the function that showed its progress."""
+    from tensorcontrast.utils.estimators import changed, changed_fitted
+
+    plain = changed_fitted(model, decompose=changed(model.decompose, callback=None))
+    plain.decompose_ = changed_fitted(model.decompose_, callback=None)
+    return plain

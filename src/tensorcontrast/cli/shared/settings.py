@@ -107,7 +107,6 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
     from tensorcontrast import augment
     from tensorcontrast.features import N_QUANTILES, ContrastiveFeatures
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
-    from tensorcontrast.utils import checks
 
     tensor = settings.tensor.model_dump()
     if tensor["n_quantiles"] == "time":
@@ -143,7 +142,7 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         random_state=settings.seed,
     )
     try:
-        checks.check_parameters(model.decompose)
+        model.decompose._check_parameters()
         spectrogram._check_params()
     except InvalidInputError as error:
         raise UsageFailure(message_of(error)) from error
@@ -152,22 +151,27 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
 
 def _decomposition(settings: FitSettings) -> Any:
     from tensorcontrast.decompose import ATD, CPD, PLC
+    from tensorcontrast.decompose.options import build, option_names
 
     kinds: dict[str, Any] = {"plc": PLC, "cpd": CPD, "atd": ATD, "plc-paper": PLC}
     kind = kinds[settings.method]
     code = {"rank", "random_state", "callback", "verbose", "init", "augment", "clusterer"}
     own = {"missing", "checkpoint"}  # which concern more than the method
-    known = sorted(set(kind._get_param_names()) - code - own)
-    unknown = [name for name in settings.params if name not in known]
+    known = sorted(set(option_names(kind)) - code - own - {"als", "gradient"})
+    unknown = [name for name in settings.params if name not in known and name != "every"]
     if unknown and unknown[0] in own:
         raise UsageFailure(f"{unknown[0]} is no parameter of the method; pass --{unknown[0]}")
     if unknown:
         raise UsageFailure(
             f"{settings.method} has no parameter {listed(unknown)}; it has {', '.join(known)}"
         )
-    params = settings.params | ({} if settings.robust is None else {"robust": settings.robust})
-    make = PLC.paper if settings.method == "plc-paper" else kind
+    params = {"rank": settings.rank, **settings.params}
+    params.pop("every", None)  # of the checkpoint, not of the method
+    if settings.robust is not None:
+        params["robust"] = settings.robust
     try:
-        return make(rank=settings.rank, **params)
+        if settings.method == "plc-paper":
+            return PLC.paper(**params)
+        return build(kind, **params)
     except InvalidInputError as error:
         raise UsageFailure(message_of(error)) from error

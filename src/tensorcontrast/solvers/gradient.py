@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from tensorcontrast.cp import kernels, losses
 from tensorcontrast.cp.encoder import Encoder, rows_times
 from tensorcontrast.cp.graph import SignedGraph
-from tensorcontrast.solvers import als
+from tensorcontrast.solvers import als, gradient, missing, stream
 from tensorcontrast.solvers.checkpoint import Keep
-from tensorcontrast.solvers.contrast import PLCContrast
 from tensorcontrast.solvers.convergence import Monitor
+from tensorcontrast.solvers.paper_als import PLCContrast
+from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
@@ -269,12 +270,11 @@ def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
     return np.sort(drawn)
 
 
-def held(
-    views: als.Views | Callable[[], als.Views], rows: NDArray[np.intp] | None
-) -> als.Views | Callable[[], als.Views]:
+def held(views: als.AnyViews, rows: NDArray[np.intp] | None) -> als.AnyViews:
     """Return views of these samples in the memory of this process."""
-    if callable(views):
-        return lambda: _held(views(), rows)
+    if isinstance(views, als.FreshViews):
+        draw = views.draw
+        return als.FreshViews(lambda: _held(draw(), rows))
     return _held(views, rows)
 
 
@@ -289,7 +289,7 @@ def squared_norms(views: als.Views) -> tuple[Array, Array]:
 
 
 def train(
-    views: als.Views | Callable[[], als.Views],
+    views: als.AnyViews,
     factors: Factors,
     contrast: TiedContrast,
     *,
@@ -304,9 +304,9 @@ def train(
     The schedule is part of the method: the step falls to zero over ``n_epochs``, which ends it.
     With ``keep`` it goes on from where a checkpoint has it.
     """
-    first = views() if callable(views) else views
+    first = views.draw()
     adam = contrast.adam(first.n_samples)
-    norms = None if callable(views) else squared_norms(first)
+    norms = None if views.fresh else squared_norms(first)
     begin = 0
     if keep is not None:
         begin, factors = keep.begin(factors, adam)
@@ -314,7 +314,7 @@ def train(
             return factors, False
     try:
         for epoch in range(begin, contrast.n_epochs):
-            current = views() if callable(views) else first
+            current = views.draw() if views.fresh else first
             factors, terms = contrast.epoch(
                 current,
                 factors,
@@ -334,3 +334,95 @@ def train(
     if keep is not None:
         keep.end(factors, contrast.n_epochs)
     return factors, False
+
+
+# -------------------------------------------------- a whole fit, and one batch of a stream
+
+#: Share of the learning rate that a batch of a stream is descended with.
+STREAM_RATE = 1 / 15
+
+
+def descend(
+    runs: Runs,
+    plain: Fit,
+    views: als.AnyViews,
+    contrast: gradient.TiedContrast,
+    rng: np.random.Generator,
+) -> Fit:
+    """Descend from the factors of a fit without contrast, which fill what is missing."""
+    views = missing.completed(views, plain.factors, runs.alpha)
+    first = views.draw()
+    rows = gradient.sampled(first.n_samples, contrast.base.seed)
+    norms = np.ones(runs.rank)
+    factors = kernels.normal_form(plain.factors, norms)[0]
+    held = gradient.held(views, rows)
+    own = contrast.among(rows)
+    memory = als.Memory()
+    monitor = Monitor(
+        runs.name,
+        max_iter=contrast.n_epochs,
+        tol=0.0,
+        callback=runs.callback,
+        verbose=runs.verbose,
+    )
+    monitor.resume(plain.history)
+    keep = runs.recorder.run(
+        monitor=monitor,
+        memory=memory,
+        rng=rng,
+        n_samples=first.n_samples if rows is None else len(rows),
+    )
+    with monitor:
+        factors, interrupted = gradient.train(
+            held,
+            factors,
+            own,
+            alpha=runs.alpha,
+            monitor=monitor,
+            memory=memory,
+            rng=rng,
+            keep=keep,
+        )
+    if interrupted and monitor.n_iter == len(plain.history["objective"]):  # no epoch was done
+        plain.interrupted = True
+        return plain
+    if rows is not None:
+        memory.labels = None  # those of the sample; all samples go to the nearest centre
+    # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
+    # fit has settled is a question to the CPD: the descent ends with its schedule.
+    return Fit(
+        factors,
+        als.no_contrast,
+        memory,
+        monitor.history,
+        plain.converged,
+        interrupted,
+        plain.monitor,
+        learned={
+            "beta_": contrast.base.beta,
+            "n_clusters_": own.base.n_clusters,
+        },
+        stopped=monitor.stopped,
+        keep=keep,
+    )
+
+
+def step(batch: stream.Batch, contrast: gradient.TiedContrast) -> stream.Step:
+    """Descend through a batch of a stream once; the first one starts from a CPD of itself."""
+    factors, alpha = batch.factors, batch.alpha
+    if batch.past is None:
+        factors, _, _ = stream.swept(replace(batch, contrast=als.no_contrast))
+        factors = kernels.normal_form(factors, np.ones(factors[0].shape[1]))[0]
+    views = missing.completed_views(batch.views, factors, alpha)
+    factors, terms = contrast.epoch(
+        views,
+        factors,
+        # A stream has no end to slow for.
+        gradient.Adam(STREAM_RATE * contrast.learning_rate, total=2**31),
+        alpha=alpha,
+        memory=batch.memory,
+        rng=batch.rng,
+    )
+    features, _ = als.solve_features(views, factors, als.no_contrast, alpha, batch.memory)
+    sums = als.Statistics.of(views, features)
+    return factors, sums if batch.past is None else batch.past.add(sums, batch.forgetting), terms

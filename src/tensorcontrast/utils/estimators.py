@@ -1,0 +1,29 @@
+"""Estimators with other parameters, as copies."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TypeVar
+
+from sklearn.base import BaseEstimator, clone
+
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
+
+
+def changed(estimator: Estimator, **params: object) -> Estimator:
+    """Return an unfitted copy of an estimator with other parameters; those it lacks are left out.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> changed(Ridge(), alpha=2.0, no_such_parameter=3)
+    Ridge(alpha=2.0)
+    """
+    copied: Estimator = clone(estimator)
+    names = set(copied.get_params(deep=False))
+    return copied.set_params(**{k: v for k, v in params.items() if k in names})
+
+
+def changed_fitted(estimator: Estimator, **params: object) -> Estimator:
+    """Return a fitted copy of an estimator with other parameters and the same learned arrays."""
+    return copy(estimator).set_params(**params)
