@@ -9,8 +9,8 @@ Half of the sets are for choosing between methods and settings, the others for r
 was written down before the first fit: the names are sorted without regard to case; the first,
 third, fifth … are for choosing.
 
-``--ablation`` compares the default with versions of it that lack or change one part. It goes on
-where it stopped as well, and applies the rule by which a part stays in the default.
+``--windows 30`` fits on 30 labelled windows alone. ``--ablation`` compares the default with
+versions of it that lack or change one part; it goes on where it stopped as well.
 
 To develop a method, :func:`compare` judges estimators that are not in the list, next to the cells
 that a run has already:
@@ -39,7 +39,7 @@ from rich.console import Console
 from benchmarks.common import RESULTS, environment
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.evaluate import comparison, data
+from tensorcontrast.evaluate import comparison, data, methods
 from tensorcontrast.evaluate.archive import (
     BASELINE,
     BUDGETS,
@@ -50,6 +50,7 @@ from tensorcontrast.evaluate.archive import (
 )
 from tensorcontrast.evaluate.cells import CELLS, Cell, read_cells, write_cells
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig
+from tensorcontrast.evaluate.protocol import label_budget, linear_probe
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.runner import Progress, run
 from tensorcontrast.evaluate.scoring import Task, compute
@@ -340,6 +341,37 @@ def show_ablation(table: Sequence[Mapping[str, Any]], console: Console) -> None:
         console.print(TextTable(title, ["data set", *(r["version"] for r in table)], lines).rich())
 
 
+def few_windows(config: BenchConfig, count: int, console: Console) -> dict[str, Any]:
+    """Fit PLC, CPD and PCA on ``count`` training windows alone, and judge them with their labels.
+
+    Windows are drawn anew for each seed, at least one per class.
+    """
+    scores: dict[str, dict[str, list[float]]] = {}
+    for dataset in config.datasets:
+        rec = data.load(dataset)
+        for seed in config.seeds:
+            split = data.splits(rec, dataset, config, seed)[0]
+            some = split.train[label_budget(rec.y[split.train], count, seed=seed)]
+            for method in config.methods:
+                estimator = methods.build(rec, config, dataset, method, seed).fit(rec.X[some])
+                found = linear_probe(
+                    estimator.transform(rec.X[some]),
+                    rec.y[some],
+                    estimator.transform(rec.X[split.test]),
+                    rec.y[split.test],
+                )
+                own = scores.setdefault(dataset.label, {}).setdefault(method.label, [])
+                own.append(found.accuracy)
+        console.print(f"{dataset.label}, {count} windows", style="dim")
+    names = [method.label for method in config.methods]
+    means = {d: {m: float(np.mean(v)) for m, v in own.items()} for d, own in scores.items()}
+    rows = [[d, *(f"{own[m]:.3f}" for m in names)] for d, own in means.items()]
+    rows.append(["mean", *(f"{np.mean([own[m] for own in means.values()]):.3f}" for m in names)])
+    title = f"accuracy of fits on {count} windows with their labels"
+    console.print(TextTable(title, ["data set", *names], rows).rich())
+    return {"windows": count, "seeds": list(config.seeds), "scores": scores}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, print the tables, write report and result file; 1 if a cell failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.archive", description=__doc__)
@@ -354,10 +386,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--no-report", action="store_true")
     parser.add_argument("--ablation", action="store_true", help="judge versions of the default")
+    parser.add_argument("--windows", type=int, help="fit on so many labelled windows alone")
     parser.add_argument("--result", type=Path, help="file of results; by the name of the run")
     given = parser.parse_args(arguments)
     if given.ablation:
         return _ablation(given)
+    if given.windows:
+        config = archive_config(
+            given.folder,
+            sets=given.sets,
+            half=given.half,
+            methods=given.methods or ["PLC", "CPD", "PCA"],
+            seeds=given.seeds,
+        )
+        require(config.datasets)
+        result = few_windows(config, given.windows, Console(width=None if os.isatty(1) else 140))
+        result = {"environment": environment(), **result}
+        path = given.result or RESULTS / f"windows-{given.windows}.json"
+        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        return 0
     config = archive_config(
         given.folder,
         sets=given.sets,

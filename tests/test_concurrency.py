@@ -364,7 +364,7 @@ import os, sys, warnings
 warnings.simplefilter("error")
 from pathlib import Path
 import numpy as np
-from tensorcontrast import CPD, Recordings
+from tensorcontrast import ALS, CPD, Recordings
 from tensorcontrast.datasets import load_har
 from tensorcontrast.errors import DataNotFoundError, FileError
 from tensorcontrast.datasets.download import fetch
@@ -377,7 +377,7 @@ else:
     sys.exit("the home folder can be written to")
 X = np.random.default_rng(0).standard_normal((20, 3, 4, 5))
 warnings.simplefilter("ignore")
-assert CPD(rank=2, max_iter=3, random_state=0).fit(X).transform(X).shape == (20, 2)
+assert CPD(rank=2, als=ALS(max_iter=3), random_state=0).fit(X).transform(X).shape == (20, 2)
 warnings.simplefilter("error")
 try:
     load_har(download=False)

@@ -1,5 +1,7 @@
 """ContrastiveFeatures: signals in, features out, as one estimator and one file."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -34,7 +36,7 @@ def rec():
 
 
 def small(decompose=PLC, **params):
-    return decompose(rank=6, max_iter=60, tol=1e-3, **params)
+    return build(decompose, rank=6, max_iter=60, tol=1e-3, **params)
 
 
 def blocks():
@@ -226,7 +228,9 @@ def test_bad_parameters(rec):
 def test_tensors_that_are_not_kept_give_the_same_model(rec, decompose, fresh, monkeypatch):
     # Where views take part, solvers that compare with them; the default draws none.
     options = {"solver": "tied", "n_epochs": 3} if decompose is PLC else {}
-    part = decompose(4, compress=(2, 8, 4), max_iter=8, tol=0, random_state=0, **options)
+    part = build(
+        decompose, rank=4, compress=(2, 8, 4), max_iter=8, tol=0, random_state=0, **options
+    )
     settings = {"tensorize": SpectrogramTensor(), "fresh_views": fresh, "random_state": 0}
     made = ContrastiveFeatures(decompose=part, **settings)
     kept = clone(made).fit(rec)
@@ -265,3 +269,17 @@ def test_removed_parameters_are_unknown(rec):
             ContrastiveFeatures(**{name: True})
     with pytest.raises(TypeError, match="sequence"):
         made(rec).fit(rec.X, sequence=rec.groups)
+
+
+@pytest.mark.parametrize("n", [10, 27, 30])
+def test_few_windows_are_enough(n):
+    """Some archives have 27 windows: a fit works, and tells planted classes apart."""
+    both = make_synthetic(n_samples=n + 60, n_classes=2, random_state=1)
+    few, new = both[:n], both[n:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the rank, which windows limit
+        model = ContrastiveFeatures(random_state=0).fit(few)
+    W, V = model.transform(few), model.transform(new)
+    assert np.isfinite(W).all() and np.isfinite(V).all() and W.shape[1] == 32
+    classifier = LogisticRegression(max_iter=1000).fit(W / W.std(), few.y)
+    assert classifier.score(V / W.std(), new.y) > 0.7

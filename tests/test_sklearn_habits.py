@@ -145,15 +145,15 @@ def test_grid_search_reaches_the_default_parts(rec):
     model = make_pipeline(ContrastiveFeatures(random_state=0), LogisticRegression())
     grid = {
         "contrastivefeatures__decompose__rank": [2, 3],
-        "contrastivefeatures__decompose__max_iter": [20],
-        "contrastivefeatures__decompose__tol": [1e-3],
+        "contrastivefeatures__decompose__als__max_iter": [20],
+        "contrastivefeatures__decompose__als__tol": [1e-3],
         "contrastivefeatures__tensorize__0__n_quantiles": [None],
         "contrastivefeatures__tensorize__1__n_biases": [2],
     }
     search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(rec, rec.y)
     best = search.best_estimator_[0]
     assert best.decompose_.rank_ in (2, 3)
-    assert (best.decompose_.max_iter, best.convolution_.n_biases) == (20, 2)
+    assert (best.decompose_.als.max_iter, best.convolution_.n_biases) == (20, 2)
     assert (best.spectrogram_.n_quantiles_, best.spectrogram_.fs) == (None, 50)
     assert model[0].decompose is model[0].tensorize is None
 

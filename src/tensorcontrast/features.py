@@ -110,11 +110,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> from tensorcontrast import ContrastiveFeatures, PLC
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
-    >>> features = ContrastiveFeatures(fs=rec.fs, decompose=PLC(rank=8, max_iter=60, tol=1e-3),
-    ...                                random_state=0)
+    >>> decompose = PLC(rank=8, als=ALS(tol=1e-3))
+    >>> features = ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0)
     >>> model = make_pipeline(features, LogisticRegression(max_iter=1000)).fit(rec.X, rec.y)
     >>> model.predict(rec.X[:4]).shape
     (4,)

@@ -477,7 +477,8 @@ def test_the_commands_of_the_tutorial_run(cli, tmp_path, monkeypatch):
     from pathlib import Path
 
     pytest.importorskip("wfdb", reason="needs the extra 'data'")
-    page = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "tutorials" / "answers.md").read_text(encoding="utf-8")
     files = re.search(r"(?ms)^```python\n(.*?)^```", page)[1]
     lines = re.search(r"(?ms)^```sh\n(.*?)^```", page)[1].splitlines()
     monkeypatch.chdir(tmp_path)

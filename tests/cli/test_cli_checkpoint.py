@@ -161,7 +161,10 @@ def test_the_first_call_may_ask_to_resume(cli, data, tmp_path):
     assert done.code == 0
     assert "the fit begins" in done.err
     assert same_model(tmp_path / "a.tcm", tmp_path / "b.tcm")
-    assert load_model(tmp_path / "b.tcm").decompose.checkpoint is None
+    loaded = load_model(tmp_path / "b.tcm")
+    for part in (loaded.decompose, loaded.decompose_):
+        assert "checkpoint" not in vars(part).keys() | part.get_params().keys()
+    assert str(kept).encode() not in (tmp_path / "b.tcm").read_bytes()
 
 
 def test_a_checkpoint_is_not_lost_for_want_of_an_option(cli, data, tmp_path):
@@ -211,6 +214,10 @@ def test_wrong_places_of_checkpoints(cli, data, tmp_path, small):
     assert (done.code, "files of their own" in done.err) == (2, True)
     done = cli("fit", data, *small, "-p", f"checkpoint={tmp_path / 'x.tcc'}", "-o", target)
     assert (done.code, "--checkpoint" in done.err) == (2, True)
+    for every in ("0", "1.5", "often", "true"):
+        for kept in ([], ["--checkpoint", tmp_path / "x.tcc"]):
+            done = cli("fit", data, *small, *kept, "-p", f"every={every}", "-o", target)
+            assert (done.code, "at least 1" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md stays true: options, examples, settings files, keys and codes."""
+"""docs/reference/cli.md stays true: options, examples, settings files, keys and codes."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.presets import PRESETS
 from tensorcontrast.evaluate.toml_config import load_toml
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
 def blocks(kind):

@@ -39,6 +39,7 @@ def test_fit_writes_a_model_that_gives_the_same_features_as_the_library(
         ("plc", [], "gls"),
         ("plc", ["-p", "solver=tied", "-p", "n_epochs=2"], "tied"),
         ("plc-paper", [], "als"),
+        ("plc-paper", ["-p", "n_epochs=2"], "als"),  # taken and not used
         ("atd", [], None),
     ],
 )
@@ -108,7 +109,7 @@ representation = "log-magnitude"
     done = cli("fit", "--config", config, "--rank", 2, "--json")
     assert done.code == 0, done.err
     model = load_model(tmp_path / "out.tcm")
-    assert (model.decompose_.rank_, model.decompose.max_iter) == (2, 3)
+    assert (model.decompose_.rank_, model.decompose.als.max_iter) == (2, 3)
     assert model.channels_ == ("Pz", "Fz")
     assert model.n_times_in_ == 32
     spectrogram = model.spectrogram_

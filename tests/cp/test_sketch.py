@@ -142,15 +142,14 @@ def test_the_descent_of_plc_starts_from_a_fit_on_a_sketch(monkeypatch: pytest.Mo
         asked.append(args)
         return plain(*args)
 
-    monkeypatch.setattr(sketch, "sketched", counted)
+    monkeypatch.setattr(runs, "_sketched", counted)
     X = data()
     model = build(PLC, rank=4, n_epochs=2, random_state=0).fit(X)
     assert len(asked) == 1 and model.features_.shape == (400, 4)
     gappy = X.copy()
     gappy[0, 0, 0, 0] = np.nan
-    build(CPD, rank=4, missing="mask", random_state=0, tol=1e-3).fit(
-        gappy
-    )  # filled anew: no sketch
+    masked = build(CPD, rank=4, missing="mask", random_state=0, tol=1e-3)
+    masked.fit(gappy)  # filled anew: no sketch
     build(CPD, rank=4, compress=None, random_state=0, tol=1e-3).fit(X)
     assert len(asked) == 2  # asked of the data with gaps, which has none
 

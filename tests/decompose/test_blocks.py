@@ -126,7 +126,7 @@ def test_gradients_of_the_tied_objective_are_those_of_differences():
             value(factors.like([U + s * step if j == k else U for j, U in enumerate(factors)]))
             for s in (1e-5, -1e-5)
         ]
-        assert float((gradient * step).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
+        assert float((slope * step).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
 
 
 def test_the_normal_form_leaves_the_reconstruction_as_it_is():
@@ -163,7 +163,7 @@ def test_one_block_is_the_plain_model_to_the_bit(model):
 @pytest.mark.parametrize("options", [{}, {"robust": "huber"}], ids=str)
 def test_estimators_find_what_made_the_blocks(method, options):
     X, _, factors = coupled(n=200, noise=0.01, seed=4)
-    model = method(RANK, n_init=2, **FINE, **options).fit(X)
+    model = build(method, rank=RANK, n_init=2, **FINE, **options).fit(X)
     assert [[U.shape for U in block] for block in model.factors_] == [
         [(d, RANK) for d in block] for block in DIMS
     ]
@@ -466,13 +466,14 @@ def test_a_checkpoint_goes_on_to_the_same_bits(model, tmp_path):
         if len(calls) == count - 2:
             raise KeyboardInterrupt
 
-    model.set_params(checkpoint=tmp_path / "c", every=1, callback=stop)
+    kept = {"checkpoint": tmp_path / "c", "every": 1}
+    model.set_params(callback=stop)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
+        model.fit(X, **kept)
     model.set_params(callback=None)
     with pytest.raises(InvalidInputError, match="other data"):
-        model.fit([X[0], X[1][:, ::-1].copy(), X[2]], resume=True)
-    again = model.fit(X, resume=True)
+        model.fit([X[0], X[1][:, ::-1].copy(), X[2]], **kept, resume=True)
+    again = model.fit(X, **kept, resume=True)
     for a, b in zip(again._factors, whole, strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast import ALS, ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.decompose.options import build
@@ -128,9 +128,9 @@ def test_small_fits_of_signals_are_finite_and_fall(first):
         n, channels, times = (int(rng.integers(*span)) for span in ((8, 41), (1, 4), (48, 97)))
         X = sines(n, channels, times, seed)
         params = {"rank": int(rng.integers(2, 41)), "max_iter": 9, "tol": 0}
-        part = (CPD, ATD, PLC, PLC)[seed % 4](**params)
+        part = build((CPD, ATD, PLC, PLC)[seed % 4], **params)
         if seed % 4 > 1:
-            part.set_params(solver=("tied", "als", "gls")[seed % 3], n_epochs=1)
+            part.set_params(solver=("tied", "als", "gls")[seed % 3], gradient__n_epochs=1)
         blocks = None if seed // 4 % 2 else SpectrogramTensor()
         model = ContrastiveFeatures(50.0, tensorize=blocks, decompose=part, random_state=seed)
         with warnings.catch_warnings():
@@ -271,7 +271,7 @@ def test_the_lowest_objective_survives_a_checkpoint():
 @pytest.mark.parametrize("model", [CPD, ATD, PLC])
 def test_a_ridge_that_outweighs_the_data_is_an_error(model):
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
-    fitted = model(rank=2, max_iter=3, tol=0, random_state=0).fit(X)
+    fitted = model(rank=2, als=ALS(max_iter=3, tol=0), random_state=0).fit(X)
     before = fitted.factors_
     with pytest.raises(NumericalError, match=f"{model.__name__}: all features are zero.*alpha"):
         fitted.set_params(alpha=1e9).fit(X)

@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast import CPD, PLC
+from tensorcontrast import CPD, PLC, PaperALS
 from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.options import build
@@ -182,8 +182,8 @@ def test_literal_laplacian_keeps_the_identity(planted):
 def test_the_units_of_the_paper(planted):
     X, view, *_ = planted
     paper = PLC.paper(beta=4.5, gamma=0.02, rank=3, n_clusters=3, random_state=0, tol=1e-3)
-    assert paper.units == "paper"
-    assert paper.warm_up == 0
+    assert paper.als.units == "paper"
+    assert paper.als.warm_up == 0
     paper.fit(X, view=view)
     assert paper.beta_ == pytest.approx(4.5 / 90)
     assert paper.gamma_ == pytest.approx(0.02 * 90)
@@ -195,11 +195,11 @@ def test_the_units_of_the_paper(planted):
 def test_paper_without_values_uses_those_of_the_class(planted):
     X, *_ = planted
     model = PLC.paper(rank=3, n_clusters=3, random_state=0)
-    assert model.units == "sample"
+    assert model.als.units == "sample"
     assert (model.beta, model.gamma) == (PLC().beta, PLC().gamma)
     model.fit(X)
     assert (model.beta_, model.gamma_) == (0.03, model.gamma)
-    assert PLC.paper(warm_up=3).warm_up == 3
+    assert PLC.paper(warm_up=3).als.warm_up == 3
 
 
 @pytest.mark.parametrize("given", [{"beta": 1.0}, {"gamma": 1.0}])
@@ -339,6 +339,10 @@ def test_a_small_last_batch_does_not_end_the_fit(planted):
 
 
 def test_ablations_of_the_paper_need_no_units():
-    assert PLC.paper(beta=0.0).get_params() == PLC.paper().set_params(beta=0.0).get_params()
-    assert PLC.paper(gamma=0.0).get_params() == PLC.paper().set_params(gamma=0.0).get_params()
-    assert PLC.paper(beta=0.0, gamma=2.0).units == "paper"
+    def numbers(model):
+        assert type(model.als) is PaperALS
+        return {k: v for k, v in model.get_params().items() if k != "als"}  # these are als__tol, …
+
+    for given in ({"beta": 0.0}, {"gamma": 0.0}):
+        assert numbers(PLC.paper(**given)) == numbers(PLC.paper().set_params(**given))
+    assert PLC.paper(beta=0.0, gamma=2.0).als.units == "paper"

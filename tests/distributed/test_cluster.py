@@ -180,7 +180,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
             distributed.Client(scheduler_file=str(place), timeout=60),
             pytest.raises(TensorContrastError, match="scheduler was lost"),
         ):
-            clone(model).set_params(, callback=lose).fit(X, checkpoint=str(path), every=1)
+            clone(model).set_params(callback=lose).fit(X, checkpoint=str(path), every=1)
     finally:
         log.setLevel(level)
         for process in (scheduler, worker):
@@ -189,9 +189,7 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
     assert path.exists()
     iterations: list[float] = []
     with dask.config.set(scheduler="threads"):
-        resumed = clone(model).set_params(
-            checkpoint=str(path), callback=lambda row: iterations.append(row["iteration"])
-        )
-        resumed.fit(X, resume=str(path))
+        resumed = clone(model).set_params(callback=lambda row: iterations.append(row["iteration"]))
+        resumed.fit(X, checkpoint=str(path), resume=str(path))
         assert iterations[0] > 1
         assert_same(clone(model).fit(X), resumed, atol=0.0)

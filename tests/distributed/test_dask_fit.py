@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures
 from tensorcontrast.cp import kmeans
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose.options import build
+from tensorcontrast.decompose.options import build, with_options
 from tensorcontrast.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -169,7 +169,7 @@ def test_labels_take_part() -> None:
 def test_known_labels_in_the_graph(graph: str, share: float) -> None:
     X, y, *_ = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)
     some = np.where(np.random.default_rng(0).random(N) < share, y, -1)
-    model = clone(FITS["plc-als"]).set_params(graph=graph, tol=1e-3)
+    model = with_options(FITS["plc-als"], graph=graph, tol=1e-3)
     for blocks in ("7", "empty"):
         assert_same(clone(model).fit(X, some), clone(model).fit(spread(X, BLOCKS[blocks]), some))
 
@@ -202,7 +202,7 @@ def test_a_fit_goes_on_from_its_checkpoint(
 
     monkeypatch.setattr(parts, "GATHERED_VALUES", most)
     X, path = spread(tensor(), BLOCKS["7"]), tmp_path / "fit.ckpt"
-    model = clone(FITS[name]).set_params(max_iter=9, tol=0.0, every=4)
+    model = with_options(FITS[name], max_iter=9, tol=0.0)
 
     class Stop(Exception):
         pass
@@ -212,8 +212,8 @@ def test_a_fit_goes_on_from_its_checkpoint(
             raise Stop
 
     with pytest.raises(Stop):
-        clone(model).set_params(, callback=stop).fit(X, checkpoint=path)
-    resumed = clone(model).set_params().fit(X, resume=path, checkpoint=path)
+        clone(model).set_params(callback=stop).fit(X, checkpoint=path, every=4)
+    resumed = clone(model).fit(X, checkpoint=path, every=4, resume=path)
     whole = clone(model).fit(X)
     # Without the last features, of which there are too many, E9 ends within its tolerance.
     for U, V in zip(whole.factors_, resumed.factors_, strict=True):
@@ -285,7 +285,7 @@ def test_a_sample_of_the_rows_is_descended(monkeypatch: pytest.MonkeyPatch) -> N
     assert rows is not None
     assert len(np.unique(rows)) == 250
     with pytest.raises(InvalidInputError, match="without batch_size"):
-        clone(FITS["cpd"]).set_params(batch_size=32).fit(spread(X, BLOCKS["2"]))
+        with_options(FITS["cpd"], batch_size=32).fit(spread(X, BLOCKS["2"]))
 
 
 @pytest.mark.parametrize("name", ["plc", "plc-core"])
@@ -369,7 +369,7 @@ def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str)
     seen = watched(monkeypatch)
     monkeypatch.setattr(scaling, "HEAD", 8)
     monkeypatch.setattr(gradient, "DESCENT_ROWS", 30)
-    clone(FITS[name]).set_params(max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
+    with_options(FITS[name], max_iter=6, tol=0).fit(spread(tensor(), BLOCKS["7"]))
     sums = 7 * 8 * (4 * 480 + 4 * 4 + 16)  # the last seven of a tree
     features, sample = 2 * 4 * 4 * N, 2 * 30 * 60 * 4
     assert len(seen) > 8
@@ -390,7 +390,7 @@ def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) 
             marks[int(row["iteration"])] = len(seen)
 
         X = spread(np.concatenate([tensor()] * repeats), BLOCKS["7"] * repeats)
-        clone(FITS[name]).set_params(max_iter=9, tol=0, callback=mark).fit(X)
+        with_options(FITS[name], max_iter=9, tol=0, callback=mark).fit(X)
         an_iteration = [sum(seen[marks[i] : marks[i + 1]]) for i in range(6, 9)]
         moved.append(max(an_iteration))
         # Q, WᵀW and squares; sums over 8 clusters of both views, and of some steps of Lloyd's.
@@ -459,7 +459,8 @@ def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) ->
     code = (
         "import sys, tensorcontrast; tensorcontrast.PLC, tensorcontrast.ContrastiveFeatures\n"
         "import numpy as np\n"
-        "tensorcontrast.CPD(rank=2, max_iter=2, tol=0).fit(np.random.rand(9, 3, 4))\n"
+        "als = tensorcontrast.ALS(max_iter=2, tol=0)\n"
+        "tensorcontrast.CPD(rank=2, als=als).fit(np.random.rand(9, 3, 4))\n"
         "assert not {'dask', 'distributed', 'zarr'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -222,7 +222,7 @@ def test_every_value_of_any_toml_has_a_line(top, rest):
 
 
 def test_configurations_in_the_documentation_are_valid(tmp_path):
-    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    page = Path(__file__).parents[2] / "docs" / "howto" / "benchmarks.md"
     blocks = re.findall(r"(?ms)^```toml\n(.*?)^```", page.read_text(encoding="utf-8"))
     found = [load_config(write(tmp_path, block)) for block in blocks]
     assert [len(config.methods) for config in found] == [3, 3]

@@ -169,8 +169,9 @@ def test_ablations_of_the_paper_s_solver(change):
     (cell,), model = compute(REC, job)
     assert cell.status == "ok", cell.message
     used = model.model
-    assert used.solver == "als" and used.warm_up == 0 and used.n_clusters == REC.n_classes
-    assert {key: getattr(used, key) for key in change} == change
+    assert used.solver == "als" and used.als.warm_up == 0 and used.n_clusters == REC.n_classes
+    found = used.get_params()
+    assert {key: found.get(key, found.get(f"als__{key}")) for key in change} == change
 
 
 def test_without_views_or_with_given_tensors():

@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 from mutate import NUMBERS, Seed, damage
 
-from tensorcontrast.decompose.options import build
-
 SECRET = 12345.0  # in a record outside the folder that is read
 
 
@@ -32,7 +30,7 @@ def edf_seeds() -> list[Seed]:
                 if annotated:
                     note = edfio.EdfAnnotation
                     more = {"annotations": [note(0, 1, "x")]}
-                build(kind, rank=signals, **more).write(path)
+                kind(signals, **more).write(path)
                 out.append(Seed({path.name: path.read_bytes()}, path.name))
     return out
 

@@ -478,6 +478,11 @@ def model(tmp_path):
     return path
 
 
+def settings(header, how="get"):
+    """Return the settings of a model in a header, or take them out of it."""
+    return getattr(header["model"]["params"], how)("als")["estimator"]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("change", "match"),
@@ -488,7 +493,10 @@ def model(tmp_path):
             ),
             "larger than the file",
         ),
-        (lambda h: h["model"]["params"].update(max_iter="many"), "max_iter"),
+        (lambda h: settings(h)["params"].update(max_iter="many"), "max_iter"),
+        (lambda h: settings(h).update({"class": "CPD", "params": {}}), "als"),
+        # As in files of before solvers had settings of their own.
+        (lambda h: settings(h, "pop") and h["model"]["params"].update(max_iter="many"), "max_iter"),
         (lambda h: h["model"]["params"].update(rank=-1), "rank"),
         (lambda h: [a.update(dtype="<i4") for a in h["arrays"] if a["name"] == "center_"], "mean"),
     ],

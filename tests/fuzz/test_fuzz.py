@@ -40,7 +40,7 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
     assert numbers["findings"] == []
     assert numbers["total"] >= FILES
     if NEURAL:
-        page = Path(__file__).parents[2] / "docs" / "reliability.md"
+        page = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
         assert f"{numbers['total']:,} mutated files in every run" in page.read_text("utf-8")
     assert set(numbers["formats"]) == FORMATS | NEURAL
     for name in NEURAL:

@@ -26,7 +26,8 @@ damage = _mutate.damage
 
 
 def test_the_page_on_reliability_states_these_numbers():
-    page = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text("utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "explanation" / "reliability.md").read_text("utf-8")
     assert f"{CHECKPOINTS:,} damaged checkpoints, {RUNS:,} damaged files of runs" in page
 
 

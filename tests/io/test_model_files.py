@@ -84,7 +84,29 @@ def forge(raw, change, **prefix):
     return bytes(body) + hashlib.sha256(body).digest()
 
 
+def settings(header):
+    """Return the parameters of the settings of alternating least squares."""
+    own = header["model"]["params"]
+    own["als"] = {"estimator": {"class": "ALS", "params": {}, "learned": {}}}
+    return own["als"]["estimator"]["params"]
+
+
+def flat(header):
+    """Return the parameters as in files of before there were settings objects."""
+    own = header["model"]["params"]
+    own.pop("als")
+    return own
+
+
 # ---------------------------------------------------------------------------- there and back
+
+
+def parameters(model):
+    """Return all parameters, with settings as the names of their classes."""
+    settings = {
+        name: type(getattr(model, name)).__name__ for name in getattr(model, "_settings", {})
+    }
+    return {**model.get_params(), **settings}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -95,7 +117,7 @@ def test_round_trip(cls, dtype, X, tmp_path):
     model.save(tmp_path / "model.tcm")
     loaded = load_model(tmp_path / "model.tcm")
     assert type(loaded) is cls
-    assert loaded.get_params() == model.get_params()
+    assert parameters(loaded) == parameters(model)
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
     assert loaded.transform(X).dtype == dtype
     np.testing.assert_array_equal(loaded.labels_, model.labels_)
@@ -172,7 +194,7 @@ def test_parameters_that_are_arrays_are_kept(X, tmp_path):
     start = [np.random.default_rng(0).normal(size=(d, 3)) for d in X.shape[1:]]
     build(CPD, rank=3, init=start, tol=1e-4).fit(X).save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
-    for a, b in zip(loaded.init, start, strict=True):
+    for a, b in zip(loaded.als.init, start, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -313,15 +335,17 @@ def test_a_parameter_that_is_gone_is_read_where_it_did_nothing(raw, tmp_path):
 
 
 def test_an_unknown_augmentation_or_kind_of_value_is_a_file_error(raw, tmp_path):
-    def unknown_augmentation(header):
-        header["model"]["params"]["compress"] = {"augment": {"type": "Warp", "by": 3}}
+    def unknown_augmentation(params):
+        params["compress"] = {"augment": {"type": "Warp", "by": 3}}
 
-    def unknown_kind(header):
-        header["model"]["params"]["compress"] = {"module": "os.system"}
+    def unknown_kind(params):
+        params["compress"] = {"module": "os.system"}
 
     for change in (unknown_augmentation, unknown_kind):
-        with pytest.raises(FileError, match=r"read\.tcm"):
-            read(tmp_path, forge(raw, change))
+        for place in (settings, flat):
+            with pytest.raises(FileError, match=r"read\.tcm") as info:
+                read(tmp_path, forge(raw, lambda h, p=place, c=change: c(p(h))))
+            assert not isinstance(info.value, NewerFileError)
 
 
 # ---------------------------------------------------------------------------- forged
@@ -445,11 +469,12 @@ def test_a_forged_file_cannot_choose_where_fit_writes(raw, tmp_path):
     victim.write_text("keep")
     machine = {"checkpoint": str(victim), "verbose": True, "callback": {"dict": {}}}
 
-    def add(header):
-        header["model"]["params"].update(machine, every=1)
-
-    loaded = read(tmp_path, forge(raw, add))
-    assert (loaded.checkpoint, loaded.verbose, loaded.callback) == (None, False, None)
+    with pytest.raises(NewerFileError, match="checkpoint"):
+        read(tmp_path, forge(raw, lambda header: header["model"]["params"].update(machine)))
+    # Files of before this was an argument of fit.
+    loaded = read(tmp_path, forge(raw, lambda header: flat(header).update(machine, every=1)))
+    assert (loaded.verbose, loaded.callback) == (False, None)
+    assert not {"checkpoint", "every"} & (vars(loaded).keys() | loaded.get_params().keys())
     loaded.fit(make_cp_tensor(8, (2, 3), 1, random_state=0)[0])
     assert victim.read_text() == "keep"
 
@@ -479,11 +504,14 @@ def test_nor_can_an_estimator_within_an_estimator(tmp_path):
                 for one in [] if inner is None else inner.get("list", [inner]):
                     own = one["estimator"]["params"]
                     changed.append(name)
+                    if "rank" in own:  # as in files of before this was an argument of fit
+                        own |= own.pop("als")["estimator"]["params"]
                     own |= {"checkpoint": str(victim)} if "rank" in own else {"n_jobs": 10**9}
 
     loaded = read(tmp_path, forge(data, add))
     for inner in (loaded.decompose, loaded.decompose_):
-        assert inner.checkpoint is None
+        assert "checkpoint" not in vars(inner).keys() | inner.get_params().keys()
+        assert (inner.als.max_iter, inner.als.tol) == (3, 1.0)
     assert changed == ["decompose", "decompose_", "tensorize_", "tensorize_"]
     assert loaded.n_jobs is None
     assert all(block.n_jobs is None for block in loaded.tensorize_)
@@ -492,8 +520,9 @@ def test_nor_can_an_estimator_within_an_estimator(tmp_path):
 
 
 def test_saving_leaves_out_what_acts_on_this_machine(X, tmp_path):
-    model = build(CPD, rank=2, random_state=0, tol=1e-2, checkpoint=tmp_path / "fit.tcc", every=1)
-    model.fit(X).set_params(verbose=True).save(tmp_path / "m.tcm")
+    model = build(CPD, rank=2, random_state=0, tol=1e-2)
+    model.fit(X, checkpoint=tmp_path / "fit.tcc", every=1)
+    model.set_params(verbose=True).save(tmp_path / "m.tcm")
     data = (tmp_path / "m.tcm").read_bytes()
     assert not set(header_of(data)["model"]["params"]) & model_files.MACHINE_PARAMETERS
     assert b"fit.tcc" not in data
@@ -548,7 +577,9 @@ EMPTY = {"name": "a", "dtype": "<f8", "shape": [0], "offset": 0}
         lambda h: h["model"]["params"].update({f"a{k}": 0 for k in range(MANY)}),
         lambda h: h["model"]["learned"].update(x_={"list": [{"list": []}] * MANY}),
         lambda h: h["arrays"][0].update(shape=[2**62] * 200_000),
-        lambda h: h["model"]["params"].update(compress={"x" * MANY: 1}),
+        lambda h: settings(h).update(compress={"x" * MANY: 1}),
+        lambda h: flat(h).update(compress={"x" * MANY: 1}),
+        lambda h: settings(h).update({f"a{k}": 0 for k in range(MANY)}),
         lambda h: h["model"].update({"class": "y" * MANY}),
     ],
 )

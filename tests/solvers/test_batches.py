@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast import ALS, ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import TensorContrastWarning
 
@@ -26,11 +26,11 @@ def fitted(seed, *, missing="error"):
     dims = tuple(int(d) for d in rng.integers(1, (9, 20, 40)[seed % 3], rng.integers(1, 4)))
     X = rng.normal(size=(int(rng.integers(3, 70)), *dims)).astype(("float32", "float64")[seed % 2])
     cls = (CPD, ATD, PLC)[seed // 2 % 3]
-    model = build(
-        cls, rank=int(rng.integers(1, 41)), max_iter=3, tol=0, missing=missing, random_state=0
+    model = cls(
+        int(rng.integers(1, 41)), als=ALS(max_iter=3, tol=0), missing=missing, random_state=0
     )
     if cls is PLC:
-        model.set_params(n_epochs=1, n_clusters=2)
+        model.set_params(gradient__n_epochs=1, n_clusters=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TensorContrastWarning)  # ranks that are cut
         return model.fit(X), X

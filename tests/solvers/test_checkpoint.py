@@ -86,9 +86,9 @@ def fit_through_crashes(make, X, path, seed=0, **options):
     """Fit again and again, each time from the last checkpoint; gives the model and the crashes."""
     rng, crashes = np.random.default_rng(seed), 0
     while True:
-        model = make(checkpoint=path, every=3, callback=crash_after(int(rng.integers(1, 15))))
+        model = make(callback=crash_after(int(rng.integers(1, 15))))
         try:
-            return model.fit(X, resume=True, **options), crashes
+            return model.fit(X, checkpoint=path, every=3, resume=True, **options), crashes
         except Crash:
             crashes += 1
 
@@ -187,12 +187,10 @@ def test_without_a_seed_the_checkpoint_has_the_random_numbers(X, tmp_path):
     path = tmp_path / "fit.tcc"
     states = []
     for attempt in range(2):
-        model = build(
-            PLC, rank=3, solver="tied", n_epochs=12, checkpoint=path, every=1, max_iter=20
-        )
+        model = build(PLC, rank=3, solver="tied", n_epochs=12, max_iter=20)
         model.set_params(callback=crash_after(8 - 4 * attempt))
         with pytest.raises(Crash):
-            model.fit(X, resume=True)
+            model.fit(X, checkpoint=path, every=1, resume=True)
         states.append(checkpoint.load(path)["fit"]["rng"])
     assert states[0] == states[1]
     first = build(PLC, rank=3, solver="tied", n_epochs=12, max_iter=20).fit(X, resume=path)
@@ -212,7 +210,7 @@ def test_signals_to_features(tmp_path):
 
     path = tmp_path / "fit.tcc"
     with pytest.raises(Crash):
-        make(, callback=crash_after(17)).fit(rec.X, checkpoint=path, every=2)
+        make(callback=crash_after(17)).fit(rec.X, checkpoint=path, every=2)
     again = make().fit(rec.X, resume=path, checkpoint=path)
     np.testing.assert_array_equal(again.transform(rec.X), make().fit(rec.X).transform(rec.X))
 
@@ -223,7 +221,7 @@ KILLED = textwrap.dedent(
     """
     import os, signal, sys, time, warnings
     import numpy as np
-    from tensorcontrast import PLC
+    from tensorcontrast import ALS, PLC, Gradient
     from tensorcontrast.io import model_files
     from tensorcontrast.datasets import make_cp_tensor
     from tensorcontrast.solvers import checkpoint
@@ -234,9 +232,10 @@ KILLED = textwrap.dedent(
     X = make_cp_tensor(80, (5, 6, 4), 3, noise=0.3, random_state=0)[0]
 
     def fit(name=None):
-        model = PLC(rank=3, solver="tied", beta="auto", n_init=2, n_epochs=6, max_iter=60, tol=1e-9,
-                    checkpoint=None if name else path, every=2, random_state=0)
-        model.fit(X, resume=None if name else True)
+        model = PLC(rank=3, solver="tied", beta="auto", als=ALS(n_init=2, max_iter=60, tol=1e-9),
+                    gradient=Gradient(n_epochs=6), random_state=0)
+        kept = {} if name else {"checkpoint": path, "every": 2, "resume": True}
+        model.fit(X, **kept)
         arrays = [*model.factors_, model.features_, model.labels_, model.history_["objective"]]
         target = os.path.join(folder, name or "killed")
         np.savez(target, *arrays)
@@ -311,9 +310,9 @@ def test_ctrl_c_writes_a_last_checkpoint(cls, at, X, tmp_path):
             raise KeyboardInterrupt
 
     path = tmp_path / "fit.tcc"
-    model = make(checkpoint=path, every=1000, callback=interrupt)
+    model = make(callback=interrupt)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
+        model.fit(X, checkpoint=path, every=1000)
     assert model.interrupted_
     last = checkpoint.load(path)["runs"][-1]
     assert len(last["monitor"]["history"]["objective"]) == at
@@ -329,11 +328,9 @@ def test_a_signal_in_the_middle_of_a_sweep(X, tmp_path):
 
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        model = build(
-            ATD, rank=3, max_iter=60, tol=0, random_state=0, checkpoint=path, callback=send
-        )
+        model = build(ATD, rank=3, max_iter=60, tol=0, random_state=0, callback=send)
         with pytest.raises(KeyboardInterrupt):
-            model.fit(X)
+            model.fit(X, checkpoint=path)
     finally:
         signal.signal(signal.SIGINT, old)
     whole = build(ATD, rank=3, max_iter=60, tol=0, random_state=0).fit(X)
@@ -342,10 +339,10 @@ def test_a_signal_in_the_middle_of_a_sweep(X, tmp_path):
 
 def test_a_full_disk_does_not_end_the_fit(X, tmp_path, monkeypatch):
     path = tmp_path / "fit.tcc"
-    model = build(CPD, rank=3, max_iter=20, tol=0, random_state=0, checkpoint=path, every=2)
+    model = build(CPD, rank=3, max_iter=20, tol=0, random_state=0)
     model.set_params(callback=crash_after(5))
     with pytest.raises(Crash):
-        model.fit(X)
+        model.fit(X, checkpoint=path, every=2)
     before = path.read_bytes()
 
     def full(*args):
@@ -353,7 +350,7 @@ def test_a_full_disk_does_not_end_the_fit(X, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(TensorContrastWarning, match="no checkpoint: .*No space left") as told:
-        model.set_params(callback=None).fit(X)
+        model.set_params(callback=None).fit(X, checkpoint=path, every=2)
     assert len(told) == 1
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["fit.tcc"]
@@ -366,9 +363,9 @@ def test_a_full_disk_does_not_end_the_fit(X, tmp_path, monkeypatch):
 @pytest.fixture
 def stopped(X, tmp_path):
     path = tmp_path / "fit.tcc"
-    model = CPD(rank=3, random_state=0, checkpoint=path, every=1, callback=crash_after(3))
+    model = CPD(rank=3, random_state=0, callback=crash_after(3))
     with pytest.raises(Crash):
-        model.fit(X)
+        model.fit(X, checkpoint=path, every=1)
     return path
 
 
@@ -380,14 +377,14 @@ def test_other_parameters_are_named(stopped, X):
     with pytest.raises(InvalidInputError, match="checkpoint of CPD, not of ATD"):
         ATD(rank=3, random_state=0).fit(X, resume=stopped)
     starts = [np.ones((d, 3)) for d in X.shape[1:]]
-    with pytest.raises(InvalidInputError, match="init="):
+    with pytest.raises(InvalidInputError, match="als__init="):
         build(CPD, rank=3, init=starts, random_state=0).fit(X, resume=stopped)
 
 
 def test_what_does_not_change_the_result_may_change(stopped, X, monkeypatch):
     monkeypatch.setattr("rich._console", None)  # the bar's console stays in this test
-    model = CPD(rank=3, random_state=0, verbose=True, every=7, callback=lambda row: None)
-    assert_same(model.fit(X, resume=stopped), CPD(rank=3, random_state=0).fit(X))
+    model = CPD(rank=3, random_state=0, verbose=True, callback=lambda row: None)
+    assert_same(model.fit(X, every=7, resume=stopped), CPD(rank=3, random_state=0).fit(X))
 
 
 def test_other_data_are_refused(stopped, X):
@@ -527,13 +524,13 @@ FORGED = {
 def in_descent(X, tmp_path_factory):
     path = tmp_path_factory.mktemp("forged") / "fit.tcc"
     with pytest.raises(Crash):
-        descending(, callback=crash_after(12)).fit(X, checkpoint=path)
+        descending(callback=crash_after(12)).fit(X, checkpoint=path, every=1)
     assert checkpoint.load(path)["runs"][-1]["adam"]["step"] == 4
     return path
 
 
 def descending(**more):
-    settings = {"rank": 3, "max_iter": 8, "tol": 0, "n_epochs": 10, "n_clusters": 3, "every": 1}
+    settings = {"rank": 3, "max_iter": 8, "tol": 0, "n_epochs": 10, "n_clusters": 3}
     return build(PLC, **{"solver": "tied", **settings, "random_state": 0, **more})
 
 
@@ -573,10 +570,10 @@ def test_a_file_that_is_no_checkpoint_is_never_replaced(content, X, tmp_path):
     before = path.lstat()
     signals = make_synthetic(n_samples=30, n_classes=2, random_state=0)
     for cls in (CPD, ATD, PLC):
-        part = cls(rank=2, checkpoint=path, every=1, callback=seen.append)
+        part = cls(rank=2, callback=seen.append)
         for model, data in ((part, X), (ContrastiveFeatures(decompose=part), signals)):
             with pytest.raises(ForeignFileError, match=r"keep.txt .* not a checkpoint"):
-                model.fit(data)
+                model.fit(data, checkpoint=path, every=1)
     assert not seen
     assert path.lstat() == before
 
@@ -588,9 +585,9 @@ def test_a_file_that_appears_during_the_fit_is_not_replaced(X, tmp_path):
         if row["iteration"] == 3:
             path.write_text("mine")
 
-    model = build(CPD, rank=3, max_iter=9, tol=0, checkpoint=path, every=1, callback=write)
+    model = build(CPD, rank=3, max_iter=9, tol=0, callback=write)
     with pytest.warns(TensorContrastWarning, match=r"not a checkpoint.*goes on") as told:
-        model.fit(X)
+        model.fit(X, checkpoint=path, every=1)
     assert len(told) == 1
     assert path.read_text() == "mine"
     assert model.n_iter_ == 9
@@ -622,7 +619,7 @@ def test_every_finished_stage_is_in_the_file(X, tmp_path):
         if "contrast" in row and path.exists():
             seen.append([run["ended"] for run in checkpoint.load(path)["runs"]])
 
-    model = descending(, callback=look).fit(X, checkpoint=path, every=10**6)
+    model = descending(callback=look).fit(X, checkpoint=path, every=10**6)
     assert seen == [[True]] * 10
     assert [run["ended"] for run in checkpoint.load(path)["runs"]] == [True, True]
     assert checkpoint.iterations(checkpoint.load(path)["runs"]) == model.n_iter_ == 18
@@ -637,7 +634,7 @@ def test_ctrl_c_says_what_the_file_holds(every, X, tmp_path):
 
     path = tmp_path / "fit.tcc"
     with pytest.raises(KeyboardInterrupt, match=r"can be used; .*fit.tcc holds 11 iterations"):
-        descending(, callback=interrupt).fit(X, checkpoint=path, every=every)
+        descending(callback=interrupt).fit(X, checkpoint=path, every=every)
     assert checkpoint.iterations(checkpoint.load(path)["runs"]) == 11
 
 
@@ -653,13 +650,13 @@ def test_ctrl_c_before_the_first_iteration_says_that_nothing_is_kept(X, tmp_path
     rec = make_synthetic(n_samples=30, n_classes=2, random_state=0)
     monkeypatch.setattr(SpectrogramTensor, "transform", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"were prepared; .*no checkpoint was written"):
-        ContrastiveFeatures(decompose=CPD(rank=3, checkpoint=path)).fit(rec)
+        ContrastiveFeatures(decompose=CPD(rank=3)).fit(rec, checkpoint=path)
 
 
 TERMINATED = textwrap.dedent(
     """
     import os, signal, sys
-    from tensorcontrast import PLC
+    from tensorcontrast import ALS, PLC, Gradient
     from tensorcontrast.datasets import make_cp_tensor
 
     def end(row):
@@ -667,8 +664,9 @@ TERMINATED = textwrap.dedent(
             os.kill(os.getpid(), signal.SIGTERM)
 
     X = make_cp_tensor(60, (5, 6, 4), 3, noise=0.3, random_state=0)[0]
-    PLC(rank=3, solver="tied", max_iter=8, tol=0, n_epochs=10, n_clusters=3, random_state=0,
-        checkpoint=sys.argv[1], every=1, callback=end).fit(X)
+    model = PLC(rank=3, solver="tied", als=ALS(max_iter=8, tol=0), gradient=Gradient(n_epochs=10),
+                n_clusters=3, random_state=0, callback=end)
+    model.fit(X, checkpoint=sys.argv[1], every=1)
     """
 )
 
@@ -695,8 +693,13 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(name, X, tmp_pat
 def test_a_model_file_does_not_name_the_checkpoint(X, tmp_path):
     model = CPD(rank=3, random_state=0).fit(X, checkpoint=tmp_path / "fit.tcc", every=1)
     model.save(tmp_path / "model.tcm")
-    assert load_model(tmp_path / "model.tcm").checkpoint is None
-    assert model.checkpoint == tmp_path / "fit.tcc"
+    header, _ = container.read(tmp_path / "model.tcm", model_files.KIND)
+    assert str(tmp_path) not in json.dumps(header)
+    assert "fit.tcc" not in json.dumps(header)
+    loaded = load_model(tmp_path / "model.tcm")
+    assert loaded.get_params() == model.get_params()
+    assert not hasattr(loaded, "checkpoint")
+    assert not hasattr(model, "checkpoint")
 
 
 def test_losing_runs_take_no_space(X, tmp_path):
@@ -704,8 +707,8 @@ def test_losing_runs_take_no_space(X, tmp_path):
     path = tmp_path / "fit.tcc"
     many = np.concatenate([X] * 20)
     build(CPD, rank=3, n_init=8, max_iter=6, tol=0, random_state=0).fit(
-        many
-    , checkpoint=path, every=1)
+        many, checkpoint=path, every=1
+    )
     one = many.shape[0] * 3 * many.itemsize
     assert path.stat().st_size < 4 * one
     runs = checkpoint.load(path)["runs"]
@@ -733,8 +736,8 @@ def test_fits_in_threads_keep_to_their_own_files(X, tmp_path):
             warnings.simplefilter("ignore", ConvergenceWarning)
             path = tmp_path / f"{seed}.tcc"
             build(CPD, rank=3, max_iter=30, tol=0, random_state=seed).fit(
-                X
-            , checkpoint=path, every=1)
+                X, checkpoint=path, every=1
+            )
             return build(CPD, rank=3, max_iter=30, tol=0, random_state=seed).fit(X, resume=path)
 
     with ThreadPoolExecutor(4) as pool:

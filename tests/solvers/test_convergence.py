@@ -33,7 +33,7 @@ def test_a_fit_that_settles_does_not_warn(cls, X):
     model = cls(rank=3, n_clusters=3, random_state=0).fit(X)  # warnings are errors
     assert model.converged_
     assert not model.interrupted_
-    assert model.n_iter_ < model.max_iter
+    assert model.n_iter_ < model.get_params()["als__max_iter"]
     assert len(model.history_["objective"]) == model.n_iter_
 
 

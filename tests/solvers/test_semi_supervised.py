@@ -150,14 +150,14 @@ def test_the_weighted_graph_is_its_dense_self():
 @pytest.mark.parametrize("graph", ["pseudo", "true"])
 def test_E2_pseudo_classes_are_labels_where_these_are_known_and_clusters_elsewhere(graph):
     W, y = blobs(distance=5.0)
-    known, model = some(y, 30), PLC(graph=graph)
-    classes = pseudo_laplacian.pseudo_classes(model, 10, known, 0, W)
+    known, problem = some(y, 30), PLC(graph=graph)._problem()
+    classes = pseudo_laplacian.pseudo_classes(problem, 10, known, 0, W)
     likely = known if graph == "true" else likely_classes(W, known)[0]
-    clusters = pseudo_laplacian.pseudo_classes(model, 10, None, 0, W)
+    clusters = pseudo_laplacian.pseudo_classes(problem, 10, None, 0, W)
     joined = np.where(likely >= 0, likely, 100 + clusters)
     np.testing.assert_array_equal(classes, np.unique(joined, return_inverse=True)[1])
     assert (likely[30:] >= 0).any() == (graph == "pseudo")
-    np.testing.assert_array_equal(pseudo_laplacian.pseudo_classes(model, 10, y, 0, W), y)
+    np.testing.assert_array_equal(pseudo_laplacian.pseudo_classes(problem, 10, y, 0, W), y)
 
 
 # ----------------------------------------------------------------------------- fits

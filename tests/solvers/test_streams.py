@@ -113,10 +113,10 @@ def test_mini_batches_lower_the_error_over_epochs(model, planted):
 def test_atd_paper_are_its_authors_settings():
     model = ATD.paper(rank=7)
     assert (model.rank, model.beta, model.delta, model.alpha) == (7, 2.0, 0.01, 1e-3)
-    assert (model.batch_size, model.step_size) == (128, 5e-3)
-    assert not model.center
-    assert not model.scale
-    assert ATD.paper(batch_size=64).batch_size == 64
+    assert (model.als.batch_size, model.als.step_size) == (128, 5e-3)
+    assert not model.als.center
+    assert not model.als.scale
+    assert ATD.paper(batch_size=64).als.batch_size == 64
 
 
 def test_atd_beta_zero_is_cpd_of_both_views(planted):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast import CPD, PLC, TensorContrastError, load_model
+from tensorcontrast import CPD, PLC, Gradient, TensorContrastError, load_model
 from tensorcontrast.cp import kernels, losses
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.datasets import make_cp_tensor
@@ -220,7 +220,7 @@ def test_true_labels_in_the_graph_bring_the_classes_out(planted):
         {"fresh_views": True},
         {"n_init": 2},
         {"dtype": "float64"},
-        {"batch_size": None},
+        {"batch_size": Gradient().batch_size},
     ],
 )
 def test_every_form_gives_finite_features_and_is_repeatable(planted, params):

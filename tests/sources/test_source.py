@@ -144,7 +144,7 @@ def test_other_dims_at_transform(X):
 PEAK = """
     import resource, sys
     import numpy as np
-    from tensorcontrast import PLC
+    from tensorcontrast import ALS, PLC, Gradient
 
     dims, n, step = (6, 40, 40), {n}, 200
     rng = np.random.default_rng(0)
@@ -158,7 +158,8 @@ PEAK = """
             X = W @ H + rng.standard_normal((step, H.shape[1]), dtype="float32")
             yield X.reshape(step, *dims)
 
-    PLC(4, n_epochs=1, max_iter=3, tol=1.0, random_state=0).fit(lambda: chunks())
+    als, gradient = ALS(max_iter=3, tol=1.0), Gradient(n_epochs=1)
+    PLC(4, als=als, gradient=gradient, random_state=0).fit(lambda: chunks())
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

@@ -172,7 +172,7 @@ def test_the_decomposition_can_weigh_the_blocks_anew(rec):
 @pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
 def test_any_list_of_transformers_is_coupled(rec, decompose):
     three = (*pair(), Flat())
-    found = made(rec, decompose(**FAST), tensorize=three).fit(rec.X)
+    found = made(rec, build(decompose, **FAST), tensorize=three).fit(rec.X)
     assert [type(t) for t in found.tensorize_] == [type(t) for t in three]
     assert len(found.decompose_.factors_) == len(found.block_scales_) == 3
     assert found.transform(rec.X).shape == (60, 6)
@@ -223,11 +223,11 @@ def test_peers_without_blocks_have_the_spectrogram_alone(rec):
     class Alone(CPD):
         takes_blocks = False
 
-    found = made(rec, Alone(**FAST), tensorize=None).fit(rec.X)
+    found = made(rec, build(Alone, **FAST), tensorize=None).fit(rec.X)
     assert isinstance(found.tensorize_, SpectrogramTensor)
     assert found.block_scales_ is None
     with pytest.raises(InvalidInputError, match="Alone takes no coupled blocks"):
-        made(rec, Alone(**FAST)).fit(rec.X)
+        made(rec, build(Alone, **FAST)).fit(rec.X)
 
 
 def test_peers_that_take_rows_have_all_blocks(rec):

@@ -99,11 +99,11 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from tensorcontrast import ContrastiveClassifier, ContrastiveFeatures, PLC
+    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
     >>> y = [int(c) if i % 3 == 0 else None for i, c in enumerate(rec.y)]  # 30 labels
-    >>> features = ContrastiveFeatures(decompose=PLC(rank=8, max_iter=60, tol=1e-3))
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=8, als=ALS(tol=1e-3)))
     >>> model = ContrastiveClassifier(features, random_state=0).fit(rec, y)
     >>> model.predict(rec[:4]).shape, model.predict_proba(rec[:4]).shape
     ((4,), (4, 3))

@@ -85,20 +85,19 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Return the parameters; with ``deep`` also those of the settings, such as ``als__tol``."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            for name in self._settings:
-                nested = self._setting(name).get_params()
-                params |= {f"{name}__{key}": value for key, value in nested.items()}
-            clusterer = params.get("clusterer")
-            if clusterer is not None and hasattr(clusterer, "get_params"):
-                nested = clusterer.get_params()
-                params |= {f"clusterer__{key}": value for key, value in nested.items()}
+            parts = {name: self._setting(name) for name in self._settings}
+            for name, part in {**parts, "clusterer": params.get("clusterer")}.items():
+                if hasattr(part, "get_params") and not isinstance(part, type):
+                    nested = part.get_params()
+                    params |= {f"{name}__{key}": value for key, value in nested.items()}
         return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of the settings, such as ``als__tol``."""
-        for name in self._settings:
-            if any(key.startswith(f"{name}__") for key in params) and params.get(name) is None:
-                setattr(self, name, self._setting(name))
+        for name, kind in self._settings.items():
+            if any(key.startswith(f"{name}__") for key in params):
+                given = params.get(name, getattr(self, name))
+                params[name] = kind() if given is None else given
         super().set_params(**params)
         return self
 

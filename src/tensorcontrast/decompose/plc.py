@@ -232,9 +232,14 @@ class PLC(CPEstimator):
             Sweeps without contrast at the start.
         **params : Any
             Parameters of this class, and of :class:`PaperALS` by their names, such as ``max_iter``.
+            Those of :class:`Gradient` are taken too, for another solver.
         """
         own = set(cls._get_param_names())
         options = {k: params.pop(k) for k in list(params) if k not in own}
+        descent = set(Gradient._get_param_names()) - set(PaperALS._get_param_names())
+        other = {k: options.pop(k) for k in list(options) if k in descent}
+        if other:
+            params.setdefault("gradient", Gradient(**other))
         given = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
         if len(given) == 1 and any(given.values()):
             raise InvalidInputError(

@@ -169,7 +169,8 @@ class FlatPCA(_Peer):
         from sklearn.decomposition import PCA
 
         flat = X.reshape(len(X), -1)
-        self.rank_ = min(self.n_features, *flat.shape)
+        # Centred windows have one direction less than windows; the last would be rounding alone.
+        self.rank_ = max(1, min(self.n_features, len(flat) - 1, flat.shape[1]))
         if self.rank_ < self.n_features:
             warnings.warn(
                 f"FlatPCA: {self.n_features} features cannot be had of {len(X)} samples with "

@@ -98,10 +98,10 @@ def model_report(
     Examples
     --------
     >>> import tempfile
-    >>> from tensorcontrast import PLC, ContrastiveFeatures
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, n_epochs=2, tol=1e-2), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = model_report(model.fit(rec), rec, folder, figures=False)
     ...     path.name, path.read_text(encoding="utf-8")[:15]

@@ -20,6 +20,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +233,7 @@ class Recorder:
         follow from the parameters.
         """
         saved = None
-        if type(every) is not int or every < 1:
+        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
             raise InvalidInputError(f"every={every!r} must be an integer of at least 1")
         if path is not None and not isinstance(path, str | os.PathLike):
             raise InvalidInputError(f"checkpoint={path!r} is not a path")

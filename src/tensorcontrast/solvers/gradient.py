@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tensorcontrast.cp import kernels, losses
 from tensorcontrast.cp.encoder import Encoder, rows_times
 from tensorcontrast.cp.graph import SignedGraph
-from tensorcontrast.solvers import als, gradient, missing, stream
+from tensorcontrast.solvers import als, missing, stream
 from tensorcontrast.solvers.checkpoint import Keep
 from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.solvers.paper_als import PLCContrast
@@ -270,15 +270,15 @@ def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
     return np.sort(drawn)
 
 
-def held(views: als.AnyViews, rows: NDArray[np.intp] | None) -> als.AnyViews:
+def rows_in_memory(views: als.AnyViews, rows: NDArray[np.intp] | None) -> als.AnyViews:
     """Return views of these samples in the memory of this process."""
     if isinstance(views, als.FreshViews):
         draw = views.draw
-        return als.FreshViews(lambda: _held(draw(), rows))
-    return _held(views, rows)
+        return als.FreshViews(lambda: _rows_in_memory(draw(), rows))
+    return _rows_in_memory(views, rows)
 
 
-def _held(views: als.Views, rows: NDArray[np.intp] | None) -> als.Views:
+def _rows_in_memory(views: als.Views, rows: NDArray[np.intp] | None) -> als.Views:
     return views.in_memory() if rows is None else views.rows(rows)
 
 
@@ -346,16 +346,16 @@ def descend(
     runs: Runs,
     plain: Fit,
     views: als.AnyViews,
-    contrast: gradient.TiedContrast,
+    contrast: TiedContrast,
     rng: np.random.Generator,
 ) -> Fit:
     """Descend from the factors of a fit without contrast, which fill what is missing."""
     views = missing.completed(views, plain.factors, runs.alpha)
     first = views.draw()
-    rows = gradient.sampled(first.n_samples, contrast.base.seed)
+    rows = sampled(first.n_samples, contrast.base.seed)
     norms = np.ones(runs.rank)
     factors = kernels.normal_form(plain.factors, norms)[0]
-    held = gradient.held(views, rows)
+    some = rows_in_memory(views, rows)
     own = contrast.among(rows)
     memory = als.Memory()
     monitor = Monitor(
@@ -373,8 +373,8 @@ def descend(
         n_samples=first.n_samples if rows is None else len(rows),
     )
     with monitor:
-        factors, interrupted = gradient.train(
-            held,
+        factors, interrupted = train(
+            some,
             factors,
             own,
             alpha=runs.alpha,
@@ -407,7 +407,7 @@ def descend(
     )
 
 
-def step(batch: stream.Batch, contrast: gradient.TiedContrast) -> stream.Step:
+def step(batch: stream.Batch, contrast: TiedContrast) -> stream.Step:
     """Descend through a batch of a stream once; the first one starts from a CPD of itself."""
     factors, alpha = batch.factors, batch.alpha
     if batch.past is None:
@@ -418,7 +418,7 @@ def step(batch: stream.Batch, contrast: gradient.TiedContrast) -> stream.Step:
         views,
         factors,
         # A stream has no end to slow for.
-        gradient.Adam(STREAM_RATE * contrast.learning_rate, total=2**31),
+        Adam(STREAM_RATE * contrast.learning_rate, total=2**31),
         alpha=alpha,
         memory=batch.memory,
         rng=batch.rng,

@@ -183,16 +183,16 @@ def _metric(
     Of very many windows a sample is used, as in a descent.
     """
     rows = gradient.sampled(first.n_samples, seed)
-    held = gradient.held(first, rows)
-    assert isinstance(held, als.Views)
+    some = gradient.rows_in_memory(first, rows)
+    assert isinstance(some, als.Views)
     own = known if known is None or rows is None else known[rows]
     if rows is None:
         error = fit.final_features(first, alpha)[1]
     else:
-        error = gls.ols_error(held.X, held.norm_x, fit.factors, alpha)
+        error = gls.ols_error(some.X, some.norm_x, fit.factors, alpha)
     found, classes = gls.contrast_metric(
-        held.X,
-        held.norm_x,
+        some.X,
+        some.norm_x,
         fit.factors,
         alpha,
         nuisance,

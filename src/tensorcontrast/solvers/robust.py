@@ -120,7 +120,7 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
         seen = ~np.isnan(block)
         counts += np.where(seen, own, 0).sum(axis=0, dtype=np.float64)
         if center:
-            total += np.where(seen, column * block, 0).sum(axis=0, dtype=np.float64)
+            total += np.where(seen, own * block, 0).sum(axis=0, dtype=np.float64)
         at += len(block)
     mean = total / np.where(counts > 0, counts, 1)
     return mean.astype(source.dtype), counts

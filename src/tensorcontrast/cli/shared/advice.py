@@ -71,6 +71,7 @@ _SENTENCES = tuple(
             r"select and order them with recordings\.select\(channels=…\)",
             "select and order them with --channels",
         ),
+        (r"pass fit\(X, checkpoint=path, resume=True\), or resume=path", "pass --checkpoint FILE"),
         (r"fit without resume=", "leave --resume out (--force begins anew)"),
         (
             r"with checkpoint=PATH, fit\(resume=PATH\) goes on with the same data",
@@ -103,7 +104,7 @@ def _parameters() -> frozenset[str]:
     from tensorcontrast.decompose import ATD, CPD, PLC
     from tensorcontrast.decompose.options import option_names
 
-    return frozenset(name for kind in (ATD, CPD, PLC) for name in option_names(kind))
+    return frozenset(name for kind in (ATD, CPD, PLC) for name in option_names(kind)) | {"every"}
 
 
 def in_options(text: str) -> str:

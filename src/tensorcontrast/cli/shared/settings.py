@@ -157,8 +157,8 @@ def _decomposition(settings: FitSettings) -> Any:
     kind = kinds[settings.method]
     code = {"rank", "random_state", "callback", "verbose", "init", "augment", "clusterer"}
     own = {"missing", "checkpoint"}  # which concern more than the method
-    known = sorted(set(option_names(kind)) - code - own - {"als", "gradient"})
-    unknown = [name for name in settings.params if name not in known and name != "every"]
+    known = sorted((set(option_names(kind)) | {"every"}) - code - own - {"als", "gradient"})
+    unknown = [name for name in settings.params if name not in known]
     if unknown and unknown[0] in own:
         raise UsageFailure(f"{unknown[0]} is no parameter of the method; pass --{unknown[0]}")
     if unknown:
@@ -166,7 +166,9 @@ def _decomposition(settings: FitSettings) -> Any:
             f"{settings.method} has no parameter {listed(unknown)}; it has {', '.join(known)}"
         )
     params = {"rank": settings.rank, **settings.params}
-    params.pop("every", None)  # of the checkpoint, not of the method
+    every = params.pop("every", 1)  # of the checkpoint, not of the method
+    if type(every) is not int or every < 1:
+        raise UsageFailure(f"-p every={every} must be an integer of at least 1")
     if settings.robust is not None:
         params["robust"] = settings.robust
     try:
