@@ -277,12 +277,14 @@ def test_wfdb_folder(records):
 def test_wfdb_records_that_do_not_fit(records):
     folder, values = records
     write_record(folder / "p3", "r3", values[0, :, :90])
-    with pytest.raises(FileError, match=r"r3: has 90 points.*window_s="):
+    with pytest.raises(FileError, match=r"r3 has 90 samples, but p0/r0 has 200.*window_s="):
         Recordings.read(folder)
     assert len(Recordings.read(folder, window=45)) == 14
     write_record(folder / "p3", "r3", values[0], fs=60)
-    with pytest.raises(FileError, match=r"r3: has fs 60.0, but .*r0 has 50.0"):
+    with pytest.raises(FileError, match=r"60 Hz: 'p3/r3'\); pass resample=50"):
         Recordings.read(folder)
+    rec = Recordings.read(folder, resample=50, window=40)
+    assert rec.fs == 50 and {n.item() for n in rec.columns["record"]} >= {"p0/r0", "p3/r3"}
     with pytest.raises(FileError, match=r"r1\.hea: no channel 'V9'; there are 'I', 'II'"):
         Recordings.read(folder / "p1" / "r1", channels=["V9"])
 

@@ -186,7 +186,7 @@ def test_data_without_labels_or_of_another_rate(cli, place, recordings, data, tm
     other.save(tmp_path / "fast.npz")
     done = cli("train", data, tmp_path / "fast.npz", "-o", tmp_path / "m.tcm")
     assert done.code == 4
-    assert "Hz, but" in done.err and "resample one of them" in done.err
+    assert "Hz, but" in done.err and "--resample HZ" in done.err
     assert not (tmp_path / "m.tcm").exists()
 
 

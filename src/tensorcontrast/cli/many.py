@@ -90,8 +90,8 @@ def _check_alike(rec: Recordings, first: Recordings, name: str, first_name: str)
     if rec.fs != first.fs:
         rates = ["an unknown rate" if r.fs is None else f"{r.fs:g} Hz" for r in (rec, first)]
         raise InvalidInputError(
-            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; resample one of them "
-            "(Recordings.resample), pass --fs where the rate is unknown, or leave one out"
+            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; bring both to one "
+            "rate with --resample HZ, pass --fs where the rate is unknown, or leave one out"
         )
     if rec.n_times != first.n_times:
         raise InvalidInputError(
