@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.cli import data as recordings
+from tensorcontrast.cli.answering import answered
 from tensorcontrast.cli.failures import UsageFailure
-from tensorcontrast.cli.fingerprint import hashes, known_share
 from tensorcontrast.cli.many import read_all
 from tensorcontrast.cli.session import Session, listing, safe
+from tensorcontrast.cli.stored import hashes_of, known_share, selected
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.files import atomic_write
 from tensorcontrast.names import listed
@@ -22,7 +23,6 @@ from tensorcontrast.names import listed
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.classify.evaluation import AnswerScores
-    from tensorcontrast.recordings import Recordings
 
 __all__ = ["evaluate_answers"]
 
@@ -56,8 +56,8 @@ def evaluate_answers(
             f"{test} has no labels, without which nothing can be scored; name them with --labels "
             f"(columns: {listed(rec.columns)})"
         )
-    rec = rec[rec.y >= 0]
-    assert rec.y is not None
+    if model.smooth is None:  # else neighbours without a label count too
+        rec = selected(rec, np.flatnonzero(rec.y >= 0))
     seen = None
     if train is not None:
         plain = replace(reading, labels=None, drop_unlabelled=False, inside_annotations=False)
@@ -76,13 +76,18 @@ def evaluate_answers(
             f"{test} does not say whose the windows are, so that nothing tells whether a subject "
             "was in train; name the column with --groups"
         )
-    with session.progress("answers"):
-        timeline = model.timeline(rec)
-    names = np.array([*(rec.classes or map(str, range(rec.n_classes)))])
+    timeline = answered(session, model, rec)
+    judged = np.flatnonzero(rec.y >= 0)
+    names = np.array([*(rec.classes or map(str, range(int(rec.y.max()) + 1)))])
+    true = names[rec.y[judged]]
     scores = score_answers(
-        names[rec.y], timeline.label, timeline.probabilities, timeline.classes, rec.groups
+        true,
+        timeline.label[judged],
+        timeline.probabilities[judged],
+        timeline.classes,
+        None if rec.groups is None else rec.groups[judged],
     )
-    unknown = sorted(set(names[rec.y].tolist()) - set(timeline.classes))
+    unknown = sorted(set(true.tolist()) - set(timeline.classes))
     if unknown:
         session.warn(
             f"the model knows no {listed(unknown)}, so that these windows count as wrong; it knows "
@@ -93,7 +98,7 @@ def evaluate_answers(
     _tell(session, scores, path, rec, shared, page)
 
 
-def _of_groups(rec: Recordings, wanted: str, data: str) -> Recordings:
+def _of_groups(rec: Any, wanted: str, data: str) -> Any:
     if rec.groups is None:
         raise InvalidInputError(
             f"{data} does not say whose the windows are; name the column with --groups, or leave "
@@ -107,28 +112,26 @@ def _of_groups(rec: Recordings, wanted: str, data: str) -> Recordings:
             f"{data}: no group {listed(missing)} for --test-groups; there are "
             f"{listed(sorted(set(texts.tolist())))}"
         )
-    return rec[np.isin(texts, names)]
+    return selected(rec, np.flatnonzero(np.isin(texts, names)))
 
 
-def _shared(
-    model: ContrastiveClassifier, seen: Recordings | None, test: Recordings
-) -> dict[str, Any]:
+def _shared(model: ContrastiveClassifier, seen: Any, test: Any) -> dict[str, Any]:
     """Subjects and share of windows that train and test have in common."""
     kept = getattr(model.extractor_, "fitted_on_", None) or {}
     known = set(kept.get("groups") or [])
     share = 0.0
     if kept.get("sketch") is not None:
-        share = known_share(test.X, kept["sketch"])
+        share = known_share(test, kept["sketch"])
     if seen is not None:
         if seen.groups is not None:
             known |= set(seen.groups.astype(np.str_).tolist())
-        same = np.isin(hashes(test.X), hashes(seen.X)).mean()
+        same = np.isin(hashes_of(test), hashes_of(seen)).mean()
         share = max(share, float(same), _overlapping(seen, test))
     own = set() if test.groups is None else set(test.groups.astype(np.str_).tolist())
     return {"subjects": sorted(known & own), "windows": share}
 
 
-def _overlapping(seen: Recordings, test: Recordings) -> float:
+def _overlapping(seen: Any, test: Any) -> float:
     """Share of the test windows that overlap a training window in a recording of that name."""
     places = [(rec.columns.get("recording"), rec.columns.get("start")) for rec in (seen, test)]
     (names, starts), (own_names, own_starts) = places
@@ -164,7 +167,7 @@ def _command(path: Path, test: str, train: str | None, test_groups: str | None, 
 
 
 def _write(
-    page: Path, scores: AnswerScores, model: Path, rec: Recordings, leakage: str, command: str
+    page: Path, scores: AnswerScores, model: Path, rec: Any, leakage: str, command: str
 ) -> None:
     from tensorcontrast.report.html import render_html
     from tensorcontrast.report.of_answers import report_of_answers
@@ -179,7 +182,7 @@ def _tell(
     session: Session,
     scores: AnswerScores,
     model: Path,
-    rec: Recordings,
+    rec: Any,
     shared: dict[str, Any],
     page: Path | None,
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from tensorcontrast.cli import data as recordings
+from tensorcontrast.cli.answering import KeptAnswers, answered
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.many import ManyData, load_classifier, read_all
 from tensorcontrast.cli.options import Force, complete_files
@@ -17,8 +18,7 @@ from tensorcontrast.errors import FileError
 from tensorcontrast.files import atomic_write
 
 if TYPE_CHECKING:
-    from tensorcontrast.classify import ContrastiveClassifier, Timeline
-    from tensorcontrast.recordings import Recordings
+    from tensorcontrast.classify import Timeline
 
 __all__ = ["predict"]
 
@@ -48,7 +48,8 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="What to write: .csv, .tsv, .json, .parquet, or .edf (EDF+ annotations).",
+            help="What to write: .csv, .tsv, .json, .parquet, or annotations of one recording: "
+            ".edf (EDF+), .txt or .fif (MNE).",
             show_default=False,
         ),
     ],
@@ -83,9 +84,10 @@ def predict(
     """Say what happens when: one row per window or merged segment, with its probability.
 
     Rows have recording, start_s, end_s, label and probability. Channels are picked by name and
-    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers.
+    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers. A
+    command that was stopped goes on where it stopped when it is called again.
     """
-    from tensorcontrast.classify.timeline import check_format
+    from tensorcontrast.classify.timeline import ANNOTATIONS, check_format
 
     try:
         check_format(output)
@@ -105,25 +107,25 @@ def predict(
     if dwell is not None:
         fitted.set_params(dwell=dwell)
     rec = read_all(session, data, reading, model=fitted.extractor_)
-    with session.progress("answers"):
-        timeline = fitted.timeline(rec)
-        if picture is not None:
-            timeline.check_times("--plot")
-        edf = target.suffix.lower() == ".edf"  # which has segments
-        shown = timeline.merged() if merge or edf else timeline
-    image = None if picture is None else _drawn(session, fitted, timeline, rec, picture)
+    kept = KeptAnswers.beside(target, model)
+    timeline = answered(session, fitted, rec, kept)
+    if picture is not None:
+        timeline.check_times("--plot")
+    segments = target.suffix.lower() in ANNOTATIONS
+    shown = timeline.merged() if merge or segments else timeline
+    image = None if picture is None else _drawn(session, timeline, rec, picture)
     shown.write(target, probabilities=probabilities)
     if picture is not None and image is not None:
         with atomic_write(picture) as stream:
             stream.write(image)
-    _tell(session, target, picture, model, timeline, len(shown), rec)
+    kept.clear()
+    _tell(session, target, picture, model, timeline, len(shown), rec, kept.n_found)
 
 
 def _drawn(
     session: Session,
-    model: ContrastiveClassifier,
     timeline: Timeline,
-    rec: Recordings,
+    rec: Any,
     picture: Path,
 ) -> bytes:
     """Picture of the timeline, with the labels of DATA where it has any."""
@@ -156,7 +158,8 @@ def _tell(
     model: Path,
     timeline: Timeline,
     n_rows: int,
-    rec: Recordings,
+    rec: Any,
+    n_found: int,
 ) -> None:
     counts = {name: int((timeline.label == name).sum()) for name in timeline.classes}
     unknown = int((timeline.label == "").sum())
@@ -180,6 +183,7 @@ def _tell(
             "recordings": len(np.unique(timeline.recording)),
             "counts": counts,
             "unknown": unknown,
+            "resumed_after": n_found,
             "plot": None if picture is None else str(picture),
             "seconds": round(session.seconds, 3),
         },

@@ -119,7 +119,7 @@ def read_edf(
             raise FileError(f"{source}: holds annotations only, no signals")
         if labels is not None:
             paired = partners([file for _, file in files], beside)
-    found_files = [
+    annotated = [
         AnnotatedFile(
             _recording(opened[file], file, name, len(files) > 1, channels, resample),
             paired.get(file, file),
@@ -138,7 +138,7 @@ def read_edf(
         {"name": data_name(source)},
         resample,
     )
-    return windows_of_files(source, "EDF", found_files, labels, how)
+    return windows_of_files(source, "EDF", annotated, labels, how)
 
 
 def _recording(

@@ -24,7 +24,7 @@ from tensorcontrast.windows import MIN_LABEL_SHARE, Segment, check_segments, lab
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["LabelRow", "is_label_table", "label_recordings", "read_label_table"]
+__all__ = ["LabelRow", "is_label_table", "label_recordings", "labels_by_time", "read_label_table"]
 
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
 COLUMNS = "recording, start_s, end_s (optional), label"
@@ -155,6 +155,17 @@ def label_recordings(
     min_share : float
         Share of a window that its label must cover.
     """
+    y, classes = labels_by_time(rec, rows, where=where, min_share=min_share)
+    return rec._with(y=y, classes=classes)
+
+
+def labels_by_time(
+    rec: Any, rows: list[LabelRow], *, where: str, min_share: float = MIN_LABEL_SHARE
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Class of each window, −1 for unknown, and the classes, of recordings in memory or a store.
+
+    Parameters as in :func:`label_recordings`.
+    """
     start = rec.columns.get("start")
     if start is None or rec.fs is None:
         raise FileError(
@@ -174,10 +185,8 @@ def label_recordings(
             "longer stretches"
         )
     known = sorted({label for label in y if label is not None})
-    return rec._with(
-        y=np.array([-1 if v is None else known.index(v) for v in y], dtype=np.int64),
-        classes=tuple(known),
-    )
+    codes = np.array([-1 if v is None else known.index(v) for v in y], dtype=np.int64)
+    return codes, tuple(known)
 
 
 def _by_recording(

@@ -133,7 +133,7 @@ def read_wfdb(
     records = [read_record(name, channels=channels, verify=verify) for name in names]
     if window is None and window_s is None and len(records) > 1:
         window_s = math.inf  # each record is a window
-    files = [
+    annotated = [
         AnnotatedFile(
             Continuous(
                 name=name.name if base is None else name.relative_to(base).as_posix(),
@@ -158,7 +158,7 @@ def read_wfdb(
         {"name": data_name(source) if is_glob(source) else source.name},
         resample,
     )
-    rec = windows_of_files(source, "WFDB", files, labels, how)
+    rec = windows_of_files(source, "WFDB", annotated, labels, how)
     rec.columns["record"] = rec.columns["recording"]
     return rec
 
