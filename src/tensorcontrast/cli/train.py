@@ -155,12 +155,18 @@ def _learn_classes(session: Session, model: ContrastiveClassifier, fitted: Any, 
     from tensorcontrast.classify import smoothing
     from tensorcontrast.cli.stored import taken
 
+    class Fitted(FrozenEstimator):
+        """Features that stay as they are when the classifier is fitted."""
+
+        def fit(self, X: Any, y: Any = None) -> Any:
+            return self
+
     chosen = chosen_windows(rec)
     n_labels, n_used = int((rec.y >= 0).sum()), int((rec.y[chosen] >= 0).sum())
     if n_used < n_labels:
         session.note(f"{n_used:,} of {n_labels:,} labels train the classifier, taken from all")
     smooth = model.smooth
-    model.set_params(features=FrozenEstimator(fitted), smooth=None)
+    model.set_params(features=Fitted(fitted), smooth=None)
     model.fit(taken(rec, chosen))
     model.extractor_ = fitted
     model.set_params(features=clone(fitted), smooth=smooth)
