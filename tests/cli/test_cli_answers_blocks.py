@@ -89,6 +89,7 @@ def test_a_store_trains_the_same_model(twins):
     assert a.stay_ == b.stay_ is not None
     assert a.temperature_ == pytest.approx(b.temperature_, rel=1e-3)
     assert (b.extractor_.fs_, b.extractor_.channels_) == (FS, ("x", "y", "z"))
+    assert told["zarr"]["warnings"] == []
     assert b.extractor_.fitted_on_["groups"] == ["S0", "S1", "S2"]
     for key in ("windows", "labels", "groups", "n_features", "inputs"):
         assert told["npz"][key] == told["zarr"][key]

@@ -15,7 +15,7 @@ from tensorcontrast.cli.answering import answered
 from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.many import read_all
 from tensorcontrast.cli.session import Session, listing, safe
-from tensorcontrast.cli.stored import hashes_of, known_share, selected
+from tensorcontrast.cli.stored import hashes_of, known_share, selected, taken
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.files import atomic_write
 from tensorcontrast.names import listed
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["evaluate_answers"]
 
 Array = NDArray[Any]
+
+#: Windows on which the parts of a classifier are compared, at most.
+MAX_WINDOWS_FOR_PARTS = 1000
 
 
 def evaluate_answers(
@@ -43,6 +46,7 @@ def evaluate_answers(
     force: bool,
 ) -> None:
     """Score the answers of a model on the labelled windows of ``test``."""
+    from tensorcontrast.classify.deciding import agreement_of_parts, what_decides
     from tensorcontrast.classify.evaluation import score_answers
 
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
@@ -93,9 +97,29 @@ def evaluate_answers(
             f"the model knows no {listed(unknown)}, so that these windows count as wrong; it knows "
             f"{listed(timeline.classes)}"
         )
+    decision = what_decides(model)
+    some = np.linspace(0, len(rec) - 1, min(len(rec), MAX_WINDOWS_FOR_PARTS)).astype(np.intp)
+    alone = agreement_of_parts(model, taken(rec, some))
     if page is not None:
-        _write(page, scores, path, rec, told, _command(path, test, train, test_groups, page))
-    _tell(session, scores, path, rec, shared, page)
+        from tensorcontrast.report.html import render_html
+        from tensorcontrast.report.of_answers import report_of_answers
+
+        words = [*([] if train is None else ["--train", train])]
+        words += [] if test_groups is None else ["--test-groups", test_groups]
+        words += ["--allow-leakage"] if allow_leakage else []
+        words += [*reading.arguments(), "-o", str(page), "--force"]
+        command = shlex.join(["tensorcontrast", "evaluate", str(path), "--test", test, *words])
+        data = report_of_answers(
+            scores,
+            title=f"Answers of {path.name} on {rec.name or 'recordings'}",
+            leakage=told,
+            command=command,
+            decision=decision,
+            alone=alone,
+        )
+        with atomic_write(page) as stream:
+            stream.write(render_html(data).encode("utf-8", errors="replace"))
+    _tell(session, scores, path, rec, shared, page, {**decision.to_dict(), "same_alone": alone})
 
 
 def _of_groups(rec: Any, wanted: str, data: str) -> Any:
@@ -159,25 +183,6 @@ def _told(shared: dict[str, Any]) -> str:
     return " and ".join(parts)
 
 
-def _command(path: Path, test: str, train: str | None, test_groups: str | None, page: Path) -> str:
-    words = ["tensorcontrast", "evaluate", str(path), "--test", test]
-    words += [] if train is None else ["--train", train]
-    words += [] if test_groups is None else ["--test-groups", test_groups]
-    return shlex.join([*words, "-o", str(page)])
-
-
-def _write(
-    page: Path, scores: AnswerScores, model: Path, rec: Any, leakage: str, command: str
-) -> None:
-    from tensorcontrast.report.html import render_html
-    from tensorcontrast.report.of_answers import report_of_answers
-
-    title = f"Answers of {model.name} on {rec.name or 'recordings'}"
-    text = render_html(report_of_answers(scores, title=title, leakage=leakage, command=command))
-    with atomic_write(page) as stream:
-        stream.write(text.encode("utf-8", errors="replace"))
-
-
 def _tell(
     session: Session,
     scores: AnswerScores,
@@ -185,6 +190,7 @@ def _tell(
     rec: Any,
     shared: dict[str, Any],
     page: Path | None,
+    decided_by: dict[str, Any],
 ) -> None:
     def number(value: float | None) -> str:
         return "—" if value is None else f"{value:.3f}"
@@ -246,6 +252,7 @@ def _tell(
             "by_class": scores.by_class,
             "by_subject": scores.by_group,
             "shared": shared,
+            "decided_by": decided_by,
             "page": None if page is None else str(page),
             "seconds": round(session.seconds, 3),
         },

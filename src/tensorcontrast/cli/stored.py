@@ -282,8 +282,11 @@ def selected(rec: Any, index: NDArray[np.intp]) -> Any:
     )
 
 
-def taken(rec: StoredRecordings, chosen: NDArray[np.int64], *, gaps: bool = False) -> Recordings:
-    """Take windows of a store into memory, by their sorted numbers."""
+def taken(rec: Any, chosen: NDArray[np.int64], *, gaps: bool = False) -> Recordings:
+    """Take windows of recordings in memory or in a store, by their sorted numbers."""
+    if isinstance(rec.X, np.ndarray):
+        found: Recordings = rec[chosen]
+        return found
     from tensorcontrast.recordings import Recordings
 
     parts = []

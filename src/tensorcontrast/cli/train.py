@@ -142,7 +142,8 @@ def _fitted(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
     # code and places have no place in a model file
-    for part in (core, model.extractor_.decompose, model.extractor_.decompose_):
+    learned = model.extractor_
+    for part in (core, model.features.decompose, learned.decompose, learned.decompose_):
         part.set_params(callback=None, checkpoint=None)
     return model
 
@@ -206,6 +207,8 @@ def chosen_windows(rec: Any, max_bytes: int = MAX_BYTES_FOR_CLASSIFIER) -> NDArr
 
 
 def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any) -> None:
+    from tensorcontrast.classify.deciding import what_decides
+
     checked = model.validation_
     n_groups = 0 if rec.groups is None else len(np.unique(rec.groups))
     labels = dict(zip(map(str, model.classes_.tolist()), model.n_labels_.tolist(), strict=True))
@@ -223,8 +226,20 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
     if checked["accuracy"] is not None:
         told = (
             f"accuracy {checked['accuracy']:.3f} on {checked['n_windows']} labels, by models "
-            f"trained on {by}; calibration error {checked['calibration_error']:.3f}"
+            f"trained on {by}; calibration error {checked['calibration_error']:.3f}, softmax "
+            f"temperature {model.temperature_:.3g}"
         )
+    decision = what_decides(model)
+    shown: dict[str, object] = {
+        "model": safe(target),
+        "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
+        "decided by": str(decision),
+        "held out": told,
+    }
+    if model.stay_ is not None:
+        used = "used" if decision.smooth else "not used without --smooth"
+        lasts = 1 / (1 - model.stay_) if model.dwell is None else float(model.dwell)
+        shown["neighbours"] = f"a class lasts {lasts:,.1f} windows on average ({used})"
     session.result(
         {
             "model": str(target),
@@ -236,17 +251,11 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
             "inputs": int(model.coef_.shape[1]),
             "temperature": model.temperature_,
             "stay": model.stay_,
+            "decided_by": decision.to_dict(),
             "held_out": checked,
             "seconds": round(session.seconds, 3),
         },
-        facts(
-            {
-                "model": safe(target),
-                "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
-                "held out": told,
-                "time": f"{session.seconds:.1f} s",
-            }
-        ),
+        facts({**shown, "time": f"{session.seconds:.1f} s"}),
         table,
         summary=True,
     )
