@@ -286,8 +286,28 @@ def test_edf_annotations_are_read_by_mne_and_by_edfio(cli, place, trained, tmp_p
     np.testing.assert_allclose(read.onset, [w[0] for w in wanted])
     done = cli("predict", trained[0], place / "S*.csv", "-o", tmp_path / "b.edf")
     assert done.code == 4
-    assert "of one recording, but there are 3" in done.err
+    assert "of one recording, but there are 'S1.csv'" in done.err
+    assert "one file each with -o '{recording}.edf'" in done.err
     assert not (tmp_path / "b.edf").exists()
+
+
+def test_one_file_per_recording(cli, place, trained, tmp_path):
+    words = ["predict", trained[0], place / "S*.csv", "--merge", "--json"]
+    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
+    assert done.code == 0, done.err
+    files = [tmp_path / f"of-S{k}.txt" for k in (1, 2, 3)]
+    assert done.json["answers"] == [str(file) for file in files]
+    assert sorted(tmp_path.iterdir()) == files
+    assert cli(*words, "-o", tmp_path / "a.csv").code == 0
+    rows = [r for r in rows_of(tmp_path / "a.csv") if r["recording"] == "S2.csv"]
+    lines = [line.split(",") for line in files[1].read_text().splitlines()[2:]]
+    assert [(float(a), name) for a, _, name in lines] == [
+        (float(r["start_s"]), r["label"]) for r in rows
+    ]
+    files[0].unlink()
+    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
+    assert (done.code, "of-S2.txt exists" in done.err) == (3, True)
+    assert not files[0].exists()
 
 
 def test_answers_serve_as_labels(cli, place, trained, tmp_path):

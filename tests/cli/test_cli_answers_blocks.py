@@ -8,7 +8,7 @@ import pytest
 
 from tensorcontrast import ContrastiveClassifier, Recordings, load_model
 from tensorcontrast.classify.timeline import Timeline
-from tensorcontrast.cli.train import chosen_windows
+from tensorcontrast.cli.train import chosen_windows, learn_classes
 
 FS, LENGTH = 25, 50
 NAMES = ("rest", "run", "walk")
@@ -172,6 +172,22 @@ def test_of_a_large_store_all_classes_train_the_classifier():
     assert (y[chosen] == 0).sum() == 5000 and (y[chosen] < 0).sum() == 2000
     few = Large(Lazy(), y=y[:100])
     np.testing.assert_array_equal(chosen_windows(few), np.arange(100))
+
+
+def test_some_windows_of_a_store_train_a_good_classifier(twins):
+    from tensorcontrast.cli.session import Session
+    from tensorcontrast.distributed import open_store
+
+    stored = open_store(twins[0] / "days.zarr")
+    whole = load_model(twins[0] / "zarr.tcm")
+    model = ContrastiveClassifier(random_state=0, smooth="viterbi")
+    window = stored.n_channels * stored.n_times * 8
+    learn_classes(Session("train"), model, whole.extractor_, stored, max_bytes=60 * window)
+    assert model.extractor_ is whole.extractor_ and model.smooth == "viterbi"
+    assert model.n_labels_.sum() == 40 == whole.n_labels_.sum()
+    assert model.stay_ == whole.stay_
+    new = recordings(4)
+    assert model.score(new) > 0.9
 
 
 # ---------------------------------------------------------------------------------- stops

@@ -135,6 +135,22 @@ class Timeline:
             self.classes,
         )
 
+    def by_recording(self) -> dict[str, Timeline]:
+        """Return the answers of each recording, by its name."""
+        out = {}
+        for name in dict.fromkeys(self.recording.tolist()):
+            own = np.flatnonzero(self.recording == name)
+            out[name] = Timeline(
+                self.recording[own],
+                self.start_s[own],
+                self.end_s[own],
+                self.label[own],
+                self.probability[own],
+                self.probabilities[own],
+                self.classes,
+            )
+        return out
+
     def rows(self, *, probabilities: bool = False) -> list[dict[str, Any]]:
         """One dict per answer: recording, start_s, end_s, label, probability.
 
@@ -203,7 +219,7 @@ class Timeline:
         if len(names) > 1:
             raise InvalidInputError(
                 f"{path.name}: a file of annotations is of one recording, but there are "
-                f"{len(names)}: {listed(names, 4)}; write them one at a time, or as .csv"
+                f"{len(names)}: {listed(names, 4)}; write one file each, or all as .csv"
             )
         merged = self.merged()
         return [

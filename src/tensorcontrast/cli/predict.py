@@ -14,8 +14,9 @@ from tensorcontrast.cli.failures import UsageFailure
 from tensorcontrast.cli.many import ManyData, load_classifier, read_all
 from tensorcontrast.cli.options import Force, complete_files
 from tensorcontrast.cli.session import Session, facts, listing, safe
-from tensorcontrast.errors import FileError
+from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.files import atomic_write
+from tensorcontrast.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import Timeline
@@ -24,6 +25,8 @@ __all__ = ["predict"]
 
 ANSWERS = "Answers"
 PICTURES = (".png", ".svg", ".pdf")
+#: What stands for the name of a recording in the name of the output.
+PLACE = "{recording}"
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
@@ -49,7 +52,7 @@ def predict(
             "-o",
             metavar="FILE",
             help="What to write: .csv, .tsv, .json, .parquet, or annotations of one recording: "
-            ".edf (EDF+), .txt or .fif (MNE).",
+            ".edf (EDF+), .txt or .fif (MNE). '{recording}.edf' writes one file each.",
             show_default=False,
         ),
     ],
@@ -97,7 +100,8 @@ def predict(
         raise UsageFailure(f"--plot {plot.name}: pictures are {', '.join(PICTURES)}")
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
-    target = session.target(output, force=force)
+    each = PLACE in output.name
+    target = output.expanduser() if each else session.target(output, force=force)
     picture = None if plot is None else session.target(plot, force=force)
     fitted = load_classifier(model)
     if abstain is not None:
@@ -107,19 +111,46 @@ def predict(
     if dwell is not None:
         fitted.set_params(dwell=dwell)
     rec = read_all(session, data, reading, model=fitted.extractor_)
-    kept = KeptAnswers.beside(target, model)
+    targets = _targets(session, target, rec, force=force) if each else {"": target}
+    kept = KeptAnswers.beside(target.with_name(target.name.replace(PLACE, "answers")), model)
     timeline = answered(session, fitted, rec, kept)
     if picture is not None:
         timeline.check_times("--plot")
     segments = target.suffix.lower() in ANNOTATIONS
     shown = timeline.merged() if merge or segments else timeline
     image = None if picture is None else _drawn(session, timeline, rec, picture)
-    shown.write(target, probabilities=probabilities)
+    if not each and segments and len(np.unique(shown.recording)) > 1:
+        raise InvalidInputError(
+            f"{target.name}: a file of annotations is of one recording, but there are "
+            f"{listed(np.unique(shown.recording).tolist(), 4)}; write one file each with "
+            f"-o '{PLACE}{target.suffix}', or all as .csv"
+        )
+    for name, lines in shown.by_recording().items() if each else [("", shown)]:
+        lines.write(targets[name], probabilities=probabilities)
     if picture is not None and image is not None:
         with atomic_write(picture) as stream:
             stream.write(image)
     kept.clear()
-    _tell(session, target, picture, model, timeline, len(shown), rec, kept.n_found)
+    files = list(targets.values())
+    _tell(session, files, picture, model, timeline, len(shown), rec, kept.n_found)
+
+
+def _targets(session: Session, pattern: Path, rec: Any, *, force: bool) -> dict[str, Path]:
+    """File of each recording: the pattern with its name, without the suffix where that is clear."""
+    source = rec.columns.get("recording")
+    names = list(dict.fromkeys(map(str, [rec.name or "recording"] if source is None else source)))
+    flat = [name.replace("/", "-").replace("\\", "-") for name in names]
+    stems = [Path(name).stem for name in flat]
+    shown = stems if len(set(stems)) == len(names) else flat
+    if len(set(shown)) < len(names):
+        raise InvalidInputError(
+            f"-o {pattern.name}: the names of recordings are alike as names of files "
+            f"({listed(names, 4)}); write one table for all"
+        )
+    return {
+        name: session.target(pattern.with_name(pattern.name.replace(PLACE, part)), force=force)
+        for name, part in zip(names, shown, strict=True)
+    }
 
 
 def _drawn(
@@ -153,7 +184,7 @@ def _drawn(
 
 def _tell(
     session: Session,
-    target: Path,
+    files: list[Path],
     picture: Path | None,
     model: Path,
     timeline: Timeline,
@@ -167,7 +198,7 @@ def _tell(
     for name, count in [*counts.items(), *([("unknown", unknown)] if unknown else [])]:
         table.add_row(safe(name, 40), f"{count:,}", f"{count / len(timeline):.1%}")
     shown: dict[str, object] = {
-        "answers": safe(target),
+        "answers": safe(files[0] if len(files) == 1 else f"{len(files)} files, as {files[0]}"),
         "size": f"{n_rows:,} rows for {len(timeline):,} windows",
     }
     if picture is not None:
@@ -175,7 +206,7 @@ def _tell(
     shown["time"] = f"{session.seconds:.1f} s"
     session.result(
         {
-            "answers": str(target),
+            "answers": str(files[0]) if len(files) == 1 else [str(file) for file in files],
             "model": str(model),
             "data": rec.name,
             "windows": len(timeline),

@@ -138,7 +138,7 @@ def _fitted(
             else:
                 features.fit(rec, resume=kept.resume or None)
                 update(text="classifier")
-                _learn_classes(session, model, features, rec)
+                learn_classes(session, model, features, rec)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
     # code and places have no place in a model file
@@ -148,7 +148,13 @@ def _fitted(
     return model
 
 
-def _learn_classes(session: Session, model: ContrastiveClassifier, fitted: Any, rec: Any) -> None:
+def learn_classes(
+    session: Session,
+    model: ContrastiveClassifier,
+    fitted: Any,
+    rec: Any,
+    max_bytes: int = MAX_BYTES_FOR_CLASSIFIER,
+) -> None:
     """Train the classifier of a model whose features are fitted, with some windows of a store."""
     from sklearn.base import clone
     from sklearn.frozen import FrozenEstimator
@@ -162,7 +168,7 @@ def _learn_classes(session: Session, model: ContrastiveClassifier, fitted: Any, 
         def fit(self, X: Any, y: Any = None) -> Any:
             return self
 
-    chosen = chosen_windows(rec)
+    chosen = chosen_windows(rec, max_bytes)
     n_labels, n_used = int((rec.y >= 0).sum()), int((rec.y[chosen] >= 0).sum())
     if n_used < n_labels:
         session.note(f"{n_used:,} of {n_labels:,} labels train the classifier, taken from all")
