@@ -232,6 +232,21 @@ def test_mixed_rates_are_brought_to_one(tmp_path):
     np.testing.assert_array_equal(one.X, fast.X)
 
 
+def test_labels_beside_recordings_are_no_recording(tmp_path):
+    write(tmp_path / "d" / "a.csv", wide())
+    write(tmp_path / "d" / "b.csv", wide(seed=1))
+    labels = pd.DataFrame({"recording": ["a"], "start_s": [0.0], "label": ["sit"]})
+    write(tmp_path / "d" / "labels.csv", labels)
+    for path in (tmp_path / "d", tmp_path / "d" / "*.csv"):
+        rec = Recordings.read(path, window_s=2, label="activity")
+        assert set(rec.columns["recording"]) == {"a.csv", "b.csv"}
+    write(tmp_path / "e" / "a.parquet", wide())
+    write(tmp_path / "e" / "labels.csv", labels)
+    assert len(Recordings.read(tmp_path / "e", window_s=2, label="activity")) == 5
+    with pytest.raises(FileError, match=r"labels\.csv"):
+        Recordings.read(tmp_path / "d" / "labels.csv", window_s=2)
+
+
 def test_gaps_stay_where_they_are_at_another_rate(tmp_path):
     frame = wide(400, fs=40)
     path = write(tmp_path / "a.csv", frame.drop(index=range(120, 200)))

@@ -100,10 +100,7 @@ class Timeline:
     def check_times(self, what: str) -> None:
         """Raise where answers have no time, which ``what`` needs."""
         if not self.has_times:
-            raise InvalidInputError(
-                f"{what} needs times, but the windows do not say when they are from; use "
-                "continuous recordings of a known rate (pass fs=), or write one row per window"
-            )
+            raise no_times(what)
 
     def merged(self) -> Timeline:
         """Join neighbouring windows with the same answer.
@@ -261,6 +258,14 @@ def _fif_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes
         file = Path(folder) / "answers-annot.fif"  # a name that MNE expects
         mne.Annotations(onset, duration, text).save(file, verbose="ERROR")
         return file.read_bytes()
+
+
+def no_times(what: str) -> InvalidInputError:
+    """Make the error of answers without times, which ``what`` needs."""
+    return InvalidInputError(
+        f"{what} needs times, but the windows do not say when they are from; use continuous "
+        "recordings of a known rate (pass fs=), or write one row per window"
+    )
 
 
 def check_format(path: Path) -> str:

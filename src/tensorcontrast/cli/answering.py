@@ -117,7 +117,10 @@ def answered(
 
     if len(rec) <= BLOCK_WINDOWS:
         kept = None
-    order = None if model.smooth is None else _order(rec)
+    order = None
+    if model.smooth is not None:
+        order = _order(rec)
+        model._stay()  # tells where nothing was learned
     parts, done = [], 0
     gaps = getattr(model.extractor_, "missing", "error") == "mask"
     with session.progress("answers", total=len(rec)) as update:

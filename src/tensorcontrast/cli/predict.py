@@ -112,19 +112,12 @@ def predict(
         fitted.set_params(dwell=dwell)
     rec = read_all(session, data, reading, model=fitted.extractor_)
     targets = _targets(session, target, rec, force=force) if each else {"": target}
+    segments = target.suffix.lower() in ANNOTATIONS
+    _check(rec, target, segments and not each, merge=merge or segments, plot=plot is not None)
     kept = KeptAnswers.beside(target.with_name(target.name.replace(PLACE, "answers")), model)
     timeline = answered(session, fitted, rec, kept)
-    if picture is not None:
-        timeline.check_times("--plot")
-    segments = target.suffix.lower() in ANNOTATIONS
     shown = timeline.merged() if merge or segments else timeline
     image = None if picture is None else _drawn(session, timeline, rec, picture)
-    if not each and segments and len(np.unique(shown.recording)) > 1:
-        raise InvalidInputError(
-            f"{target.name}: a file of annotations is of one recording, but there are "
-            f"{listed(np.unique(shown.recording).tolist(), 4)}; write one file each with "
-            f"-o '{PLACE}{target.suffix}', or all as .csv"
-        )
     for name, lines in shown.by_recording().items() if each else [("", shown)]:
         lines.write(targets[name], probabilities=probabilities)
     if picture is not None and image is not None:
@@ -133,6 +126,22 @@ def predict(
     kept.clear()
     files = list(targets.values())
     _tell(session, files, picture, model, timeline, len(shown), rec, kept.n_found)
+
+
+def _check(rec: Any, target: Path, single: bool, *, merge: bool, plot: bool) -> None:
+    """Raise before any work where the output needs times, or a ``single`` recording."""
+    from tensorcontrast.classify.timeline import no_times
+
+    if rec.fs is None or "start" not in rec.columns:
+        if plot or merge:
+            raise no_times("--plot" if plot else "merging")
+    names = np.unique(rec.columns.get("recording", [])).tolist()
+    if single and len(names) > 1:
+        raise InvalidInputError(
+            f"{target.name}: a file of annotations is of one recording, but there are "
+            f"{listed(names, 4)}; write one file each with -o '{PLACE}{target.suffix}', or all as "
+            ".csv"
+        )
 
 
 def _targets(session: Session, pattern: Path, rec: Any, *, force: bool) -> dict[str, Path]:
@@ -168,7 +177,7 @@ def _drawn(
     with session.progress(f"drawing {picture.name}"):
         truth = None
         if rec.y is not None and (rec.y >= 0).any():
-            names = np.array([*(rec.classes or map(str, range(rec.n_classes))), ""])
+            names = np.array([*(rec.classes or map(str, range(int(rec.y.max()) + 1))), ""])
             sure = np.ones((len(rec), 1))
             truth = Timeline.from_answers(rec, names[rec.y], sure, ("",))
         n_recordings = len(np.unique(timeline.recording))

@@ -31,6 +31,7 @@ from tensorcontrast.errors import (
 from tensorcontrast.names import listed
 from tensorcontrast.readers._files import files_below, is_glob, matching_files
 from tensorcontrast.readers.grouping import parts_by_name
+from tensorcontrast.readers.label_table import holds_labels
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
@@ -138,6 +139,7 @@ def _format_of(path: Path) -> str:
         if next(path.glob("*/*.npy"), None) is not None:
             return "numpy"
         files = files_below(path, tuple(s for s, kind in _SUFFIXES.items() if kind in _CONTINUOUS))
+        files = [file for file in files if not holds_labels(file)] or files
         if files:
             return _one_format(path, files)
         raise ForeignFileError(

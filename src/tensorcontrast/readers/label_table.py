@@ -24,7 +24,14 @@ from tensorcontrast.windows import MIN_LABEL_SHARE, Segment, check_segments, lab
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["LabelRow", "is_label_table", "label_recordings", "labels_by_time", "read_label_table"]
+__all__ = [
+    "LabelRow",
+    "holds_labels",
+    "is_label_table",
+    "label_recordings",
+    "labels_by_time",
+    "read_label_table",
+]
 
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
 COLUMNS = "recording, start_s, end_s (optional), label"
@@ -50,6 +57,19 @@ def is_label_table(text: str | None) -> bool:
     (True, False, False)
     """
     return text is not None and PurePath(text).suffix.lower() in SUFFIXES
+
+
+def holds_labels(path: Path) -> bool:
+    """Whether a file is a table of labels or answers, by its name and its first line."""
+    if not is_label_table(path.name):
+        return False
+    try:
+        with path.open("rb") as stream:
+            line = stream.readline(1 << 16).decode("utf-8-sig", "replace")
+    except OSError:  # the reader then says what is wrong
+        return False
+    cells = line.split(SUFFIXES[path.suffix.lower()])
+    return {"start_s", "label"} <= {cell.strip().strip('"').lower() for cell in cells}
 
 
 def read_label_table(path: str | Path) -> list[LabelRow]:

@@ -36,6 +36,7 @@ from tensorcontrast.readers._files import (
 from tensorcontrast.readers.columns import ROLES, check_rate, column_of, numbers
 from tensorcontrast.readers.continuous import Cutting, windows_of
 from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
+from tensorcontrast.readers.label_table import holds_labels
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.windows import MIN_LABEL_SHARE
 
@@ -74,6 +75,7 @@ def read_csv(
     path : path
         The file; ``.tsv`` and a final ``.gz`` are understood. For continuous recordings also a
         pattern, such as ``"data/*.csv"``, or a folder, which is searched with its subfolders.
+        Tables of labels among them (with the columns ``start_s`` and ``label``) are left out.
     sample, time, label, group : str, optional
         Names of columns: id of the window a row belongs to; time or position (rows of long form
         are sorted by it; without it their order in the file counts); class (empty cells for
@@ -106,6 +108,7 @@ def read_csv(
     how = Cutting(window_s, window, overlap, label_share, drop_unlabelled, False, allow_nan)
     how = replace(how, resample=resample)
     files = data_files(path, CSV_SUFFIXES)
+    files = [(name, file) for name, file in files if not holds_labels(file)] or files
     frames = ((name, file, _csv_frame(file, separator)) for name, file in files)
     return _read_tables(Path(path), len(files), frames, roles, channels, fs, how, first_line=2)
 
