@@ -114,6 +114,18 @@ def test_edf_channels(edf, tmp_path):
         Recordings.read(twice)
 
 
+def test_edf_signals_of_several_rates_are_brought_to_one(edf):
+    path = edf[0]
+    with pytest.raises(FileError, match=r"or resample=50 to bring all to one"):
+        Recordings.read(path, window_s=2)
+    rec = Recordings.read(path, window_s=2, resample=50)
+    assert (rec.fs, rec.channels) == (50, ("EEG A", "EEG B", "Temp"))
+    plain = Recordings.read(path, window_s=2, channels=["EEG A", "EEG B"])
+    np.testing.assert_array_equal(rec.X[:, :2], plain.X)
+    slow = Recordings.read(path, channels=["Temp"], window_s=2)
+    np.testing.assert_allclose(rec.X[:, 2, ::50], slow.X[:, 0], rtol=0.02, atol=0.1)
+
+
 def test_edf_too_short_for_a_window(edf):
     with pytest.raises(FileError, match=r"r\.edf.*fewer than a window"):
         Recordings.read(edf[0], channels=["EEG A"], window_s=11)

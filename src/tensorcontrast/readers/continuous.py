@@ -205,8 +205,7 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
     recording.
     """
     if how.resample is not None:
-        fs = how.resample
-        recordings = [at_rate(recording, fs) for recording in recordings]
+        recordings = [at_rate(recording, how.resample) for recording in recordings]
     first = recordings[0]
     _check_rates(where, recordings)
     alike = [_like(recording, first) for recording in recordings]
