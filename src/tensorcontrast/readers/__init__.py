@@ -31,7 +31,6 @@ from tensorcontrast.errors import (
 from tensorcontrast.names import listed
 from tensorcontrast.readers._files import files_below, is_glob, matching_files
 from tensorcontrast.readers.grouping import parts_by_name
-from tensorcontrast.readers.label_table import holds_labels
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
@@ -129,6 +128,8 @@ def _reader(kind: str) -> Any:
 
 
 def _format_of(path: Path) -> str:
+    from tensorcontrast.readers.label_table import holds_labels  # which needs scikit-learn
+
     if is_glob(path):
         return _one_format(path, matching_files(path)[1])
     if path.is_dir():
