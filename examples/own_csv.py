@@ -1,6 +1,6 @@
 """Your own table: write a small CSV, read it, fit, save the model and load it again.
 
-The table is in long form, one row for each point in time of each window: an id of the window,
+The table is in long form, one row per sample of each window: an id of the window,
 the time, the class (empty where it is not known), the subject, and a column for each channel.
 
     python examples/own_csv.py

@@ -352,6 +352,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 if not getattr(decompose, "interrupted_", False):
                     raise
                 interrupted = str(error) or "interrupted; it can be used"
+        if show and hasattr(decompose, "verbose"):  # this fit was to be shown, not later ones
+            before = getattr(self.decompose, "verbose", False)
+            decompose = changed_fitted(decompose, verbose=before)
         self.tensorize_ = list(transformers) if len(transformers) > 1 else transformers[0]
         self.augment_, self.decompose_, self._maker = augment, decompose, maker
         self.block_scales_ = maker.scales if isinstance(maker, SignalBlocks) else None

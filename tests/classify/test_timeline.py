@@ -10,7 +10,12 @@ from tensorcontrast import Recordings
 from tensorcontrast.classify import Timeline
 from tensorcontrast.classify.evaluation import score_answers
 from tensorcontrast.errors import FileError, InvalidInputError
-from tensorcontrast.report.of_answers import plot_confusion, plot_reliability
+from tensorcontrast.report.of_answers import (
+    plot_confusion,
+    plot_reliability,
+    plot_sureness,
+    report_of_answers,
+)
 from tensorcontrast.report.timeline_figure import plot_timeline
 
 
@@ -137,6 +142,14 @@ def test_unknown_answers_and_classes_that_the_model_lacks(judged):
     figure = plot_confusion(scores)
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()][-1] == "unknown"
     assert len(plot_reliability(scores).axes[0].collections) == 1
+    heights = [bar.get_height() for bar in plot_sureness(scores).axes[0].patches]
+    assert sum(heights) == pytest.approx(200)
+    facts = dict(report_of_answers(scores, title="night").facts)
+    assert facts["without an answer"] == "10"
+    shown = report_of_answers(scores, title="night").figures
+    told = next(item for item in shown if item.title == "How sure the answers are").caption
+    right = (true == answers)[answers != ""].mean()
+    assert f"10 of 200 windows have no answer; of the other 190, {right:.1%} are right" in told
 
 
 def test_lengths_that_differ_are_refused():

@@ -31,12 +31,12 @@ def day(seed, seconds=90):
     return wave + 0.3 * rng.normal(size=wave.shape), segments
 
 
-def write_table(path, signals):
+def write_table(path, signals, fs=FS, names="xyz"):
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["time", "x", "y", "z"])
+        writer.writerow(["time", *names])
         for i, row in enumerate(signals):
-            writer.writerow([f"{i / FS:.3f}", *(f"{v:.4f}" for v in row)])
+            writer.writerow([f"{i / fs:.3f}", *(f"{v:.4f}" for v in row)])
 
 
 def write_labels(path, rows, header=("recording", "start_s", "end_s", "label")):
@@ -186,7 +186,7 @@ def test_data_without_labels_or_of_another_rate(cli, place, recordings, data, tm
     other.save(tmp_path / "fast.npz")
     done = cli("train", data, tmp_path / "fast.npz", "-o", tmp_path / "m.tcm")
     assert done.code == 4
-    assert "Hz, but" in done.err and "resample one of them" in done.err
+    assert "Hz, but" in done.err and "--resample HZ" in done.err
     assert not (tmp_path / "m.tcm").exists()
 
 
@@ -204,15 +204,6 @@ def test_missing_values_are_masked_where_asked(cli, recordings, tmp_path):
     done = cli("predict", tmp_path / "m.tcm", path, "-o", tmp_path / "a.csv", "--json")
     assert done.code == 0, done.err
     assert done.json["windows"] == len(recordings)
-
-
-def test_stores_are_refused(cli, recordings, data, tmp_path):
-    pytest.importorskip("zarr", reason="needs the extra 'dask'")
-    recordings.save(tmp_path / "a.npz")
-    assert cli("convert", tmp_path / "a.npz", "-o", tmp_path / "a.zarr").code == 0
-    done = cli("train", tmp_path / "a.zarr", "-o", tmp_path / "m.tcm")
-    assert done.code == 2
-    assert "needs all windows in memory" in done.err
 
 
 def test_ctrl_c_leaves_nothing_half_written(cli, place, tmp_path, monkeypatch):
@@ -295,8 +286,28 @@ def test_edf_annotations_are_read_by_mne_and_by_edfio(cli, place, trained, tmp_p
     np.testing.assert_allclose(read.onset, [w[0] for w in wanted])
     done = cli("predict", trained[0], place / "S*.csv", "-o", tmp_path / "b.edf")
     assert done.code == 4
-    assert "one recording, but there are 3" in done.err
+    assert "of one recording, but there are 'S1.csv'" in done.err
+    assert "one file each with -o '{recording}.edf'" in done.err
     assert not (tmp_path / "b.edf").exists()
+
+
+def test_one_file_per_recording(cli, place, trained, tmp_path):
+    words = ["predict", trained[0], place / "S*.csv", "--merge", "--json"]
+    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
+    assert done.code == 0, done.err
+    files = [tmp_path / f"of-S{k}.txt" for k in (1, 2, 3)]
+    assert done.json["answers"] == [str(file) for file in files]
+    assert sorted(tmp_path.iterdir()) == files
+    assert cli(*words, "-o", tmp_path / "a.csv").code == 0
+    rows = [r for r in rows_of(tmp_path / "a.csv") if r["recording"] == "S2.csv"]
+    lines = [line.split(",") for line in files[1].read_text().splitlines()[2:]]
+    assert [(float(a), name) for a, _, name in lines] == [
+        (float(r["start_s"]), r["label"]) for r in rows
+    ]
+    files[0].unlink()
+    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
+    assert (done.code, "of-S2.txt exists" in done.err) == (3, True)
+    assert not files[0].exists()
 
 
 def test_answers_serve_as_labels(cli, place, trained, tmp_path):
@@ -334,7 +345,7 @@ def test_the_timeline_is_drawn(cli, place, trained, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["-o", "a.txt"], 2, "answers are written as .csv"),
+        (["-o", "a.xlsx"], 2, "answers are written as .csv"),
         (["-o", "a.csv", "--plot", "t.gif"], 2, "pictures are .png"),
         (["-o", "a.csv", "--dwell", "0.5"], 2, "--dwell 0.5 is not above 1"),
         (["-o", "a.csv", "--channels", "x,y"], 4, "channel"),
@@ -357,17 +368,81 @@ def test_recordings_that_do_not_fit_the_model(cli, place, trained, model, tmp_pa
     assert done.code == 3
     assert "fewer than a window" in done.err
     signals, _ = day(3, 20)
-    with (tmp_path / "fast.csv").open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["time", "x", "y", "z"])
-        writer.writerows([f"{i / 50:.3f}", *row] for i, row in enumerate(signals))
+    write_table(tmp_path / "fast.csv", signals, fs=50)
     done = cli("predict", trained[0], tmp_path / "fast.csv", "-o", tmp_path / "a.csv")
     assert done.code == 4
-    assert "sampling rate of 50" in done.err and "25" in done.err
+    assert "fast.csv has a sampling rate of 50 Hz" in done.err and "--resample 25" in done.err
+    write_table(tmp_path / "other.csv", signals, names="abc")
+    done = cli("predict", trained[0], tmp_path / "other.csv", "-o", tmp_path / "a.csv")
+    assert done.code == 3
+    assert "other.csv: no channel 'x', 'y', 'z'; there are 'time', 'a'" in done.err
     done = cli("predict", model, place / "tomorrow.csv", "-o", tmp_path / "a.csv")
     assert done.code == 4
     assert "knows no classes" in done.err and "tensorcontrast train" in done.err
     assert not (tmp_path / "a.csv").exists()
+
+
+def test_mixed_rates_name_the_files_and_the_way_out(cli, place, trained, tmp_path):
+    signals, segments = day(1)
+    write_table(tmp_path / "d1.csv", signals)
+    write_table(tmp_path / "d2.csv", np.repeat(signals, 2, axis=0), fs=2 * FS)
+    rows = [(name, *segment) for name in ("d1", "d2") for segment in segments]
+    table = write_labels(tmp_path / "some.tsv.csv", rows)
+    words = ["train", tmp_path / "d*.csv", "--window", 2, "--labels", table, "-r", 4]
+    done = cli(*words, "-o", tmp_path / "m.tcm")
+    assert done.code == 3
+    assert "25 Hz: 'd1.csv'; 50 Hz: 'd2.csv'" in done.err and "pass --resample 25" in done.err
+    assert not (tmp_path / "m.tcm").exists()
+    done = cli(*words, "--resample", 25, "-o", tmp_path / "m.tcm", "--json")
+    assert done.code == 0, done.err
+    assert done.json["windows"] == 90
+    assert len(set(done.json["labels"])) == 3
+    words = ["predict", trained[0], tmp_path / "d2.csv", "--resample", 25]
+    done = cli(*words, "-o", tmp_path / "a.csv")
+    assert done.code == 0, done.err
+    rows = rows_of(tmp_path / "a.csv")
+    assert [float(r["start_s"]) for r in rows] == list(np.arange(45) * 2.0)
+    state = np.repeat([n for *_, n in segments], [b - a for a, b, _ in segments])
+    right = [r["label"] in state[int(float(r["start_s"])) :][:2] for r in rows]
+    assert np.mean(right) > 0.9
+    done = cli(*words[:-1], 0, "-o", tmp_path / "b.csv")
+    assert (done.code, "--resample 0 is not above 0" in done.err) == (2, True)
+
+
+def test_windows_at_another_rate(cli, recordings, data, tmp_path):
+    done = cli("train", data, "--resample", 50, "-r", 3, "-o", tmp_path / "m.tcm", "--json")
+    assert done.code == 0, done.err
+    model = load_model(tmp_path / "m.tcm")
+    assert (model.fs_, model.extractor_.n_times_in_) == (50.0, 32)
+    bare = Recordings(recordings.X, recordings.y).save(tmp_path / "bare.npz")
+    done = cli("train", bare, "--resample", 50, "-o", tmp_path / "n.tcm")
+    assert (done.code, "pass it with --fs" in done.err) == (4, True)
+    assert not (tmp_path / "n.tcm").exists()
+
+
+def test_what_decides_is_told(cli, place, trained, tmp_path):
+    path, told = trained
+    decided = told["decided_by"]
+    assert decided["classifier"] == "logistic regression"
+    assert decided["n_features"] == 6 == told["inputs"] - decided["n_components"]
+    assert decided["blocks"] == ["the spectrogram tensor", "random-convolution features"]
+    assert decided["temperature"] == told["temperature"]
+    page = tmp_path / "page.html"
+    words = ["evaluate", path, "--test", place / "tomorrow.csv", "--labels", place / "truth.csv"]
+    done = cli(*words, "-o", page, "--json")
+    assert done.code == 0, done.err
+    alone = done.json["decided_by"]["same_alone"]
+    assert set(alone) == {"features", "blocks"} and 0.5 < min(alone.values()) <= 1
+    text = page.read_text(encoding="utf-8")
+    assert "logistic regression on 6 features" in text and "How sure the answers are" in text
+    assert f"same answer for {alone['blocks']:.1%}" in text
+    assert "--labels" in text.partition("How to get this again")[2]
+    shown = cli(*train_words(place), "-o", tmp_path / "m.tcm")
+    assert "decided by" in shown.out and "a class lasts" in shown.out
+    done = cli(*train_words(place), "--classifier", "features", "-o", tmp_path / "n.tcm", "--json")
+    assert (done.json["decided_by"]["n_components"], done.json["decided_by"]["blocks"]) == (0, [])
+    done = cli("evaluate", tmp_path / "n.tcm", *words[2:], "--json")
+    assert done.json["decided_by"]["same_alone"] == {}
 
 
 def test_windows_without_times(cli, recordings, data, tmp_path):

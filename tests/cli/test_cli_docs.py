@@ -60,6 +60,8 @@ def test_codes_presets_and_keys_are_listed(cli, data, model, other, tmp_path):
     calls = {
         "transform": [model, other, "-o", tmp_path / "f.npz"],
         "evaluate": [model, other],
+        "train": [data, "-r", 3, "-o", tmp_path / "trained.tcm"],
+        "predict": [tmp_path / "trained.tcm", other, "-o", tmp_path / "a.csv"],
         "components": [model],
         "datasets list": [],
         "datasets info": ["har"],

@@ -102,7 +102,7 @@ def test_a_folder_of_edf_files_is_one_data_set(tmp_path):
     assert rec.groups.tolist() == ["P1", "P1", "b", "b"]
     assert rec.y.tolist() == [-1, 0, -1, -1]  # the first is half W, half 2
     night(tmp_path / "d" / "b.edf", fs=20)
-    with pytest.raises(FileError, match=r"b\.edf: has 20 samples per second, but a\.edf has 10"):
+    with pytest.raises(FileError, match=r"\(10 Hz: 'a\.edf'; 20 Hz: 'b\.edf'\); pass resample=10"):
         Recordings.read(tmp_path / "d", window_s=60)
     night(tmp_path / "d" / "b.edf", seconds=50)
     with pytest.raises(FileError, match=r"b\.edf: it has 500 samples \(50 s\), fewer than"):

@@ -188,7 +188,7 @@ def test_files_that_do_not_fit_together(tmp_path):
     other = tmp_path / "d" / "b.csv"
     options = {"window_s": 2, "label": "activity"}
     write(other, wide(fs=50))
-    with pytest.raises(FileError, match=r"b\.csv: has 50 samples .* a\.csv has 20; resample"):
+    with pytest.raises(FileError, match=r"20 Hz: 'a\.csv'; 50 Hz: 'b\.csv'.* resample=20"):
         Recordings.read(tmp_path / "d", **options)
     write(other, wide().rename(columns={"z": "w"}))
     with pytest.raises(FileError, match=r"b\.csv: .* pass channels= .*without 'w', 'z'"):
@@ -208,3 +208,52 @@ def test_files_that_do_not_fit_together(tmp_path):
     assert len(Recordings.read(tmp_path / "d", format="parquet", **options)) == 5
     with pytest.raises(DataNotFoundError, match="no file matches"):
         Recordings.read(tmp_path / "d" / "*.tsv", **options)
+
+
+def test_mixed_rates_are_brought_to_one(tmp_path):
+    """The same slow wave at two rates gives the same windows, labels and times."""
+
+    def wave(fs):
+        t = np.arange(int(20 * fs)) / fs
+        frame = pd.DataFrame({"time": t, "x": np.sin(2 * np.pi * t), "y": np.cos(np.pi * t)})
+        return frame.assign(activity=np.where(t < 8, "sit", "run"))
+
+    write(tmp_path / "d" / "a.csv", wave(20))
+    write(tmp_path / "d" / "b.csv", wave(50))
+    rec = Recordings.read(
+        tmp_path / "d", window_s=2, label="activity", channels=["x", "y"], resample=20
+    )
+    assert (rec.fs, len(rec)) == (20.0, 20)
+    slow, fast = (rec[rec.columns["recording"] == f"{name}.csv"] for name in "ab")
+    np.testing.assert_array_equal(slow.columns["start"], fast.columns["start"])
+    np.testing.assert_array_equal(slow.y, fast.y)
+    np.testing.assert_allclose(slow.X[1:-1], fast.X[1:-1], atol=0.02)
+    one = Recordings.read(tmp_path / "d" / "b.csv", window_s=2, channels=["x", "y"], resample=20)
+    np.testing.assert_array_equal(one.X, fast.X)
+
+
+def test_labels_beside_recordings_are_no_recording(tmp_path):
+    write(tmp_path / "d" / "a.csv", wide())
+    write(tmp_path / "d" / "b.csv", wide(seed=1))
+    labels = pd.DataFrame({"recording": ["a"], "start_s": [0.0], "label": ["sit"]})
+    write(tmp_path / "d" / "labels.csv", labels)
+    for path in (tmp_path / "d", tmp_path / "d" / "*.csv"):
+        rec = Recordings.read(path, window_s=2, label="activity")
+        assert set(rec.columns["recording"]) == {"a.csv", "b.csv"}
+    write(tmp_path / "e" / "a.parquet", wide())
+    write(tmp_path / "e" / "labels.csv", labels)
+    assert len(Recordings.read(tmp_path / "e", window_s=2, label="activity")) == 5
+    with pytest.raises(FileError, match=r"labels\.csv"):
+        Recordings.read(tmp_path / "d" / "labels.csv", window_s=2)
+
+
+def test_gaps_stay_where_they_are_at_another_rate(tmp_path):
+    frame = wide(400, fs=40)
+    path = write(tmp_path / "a.csv", frame.drop(index=range(120, 200)))
+    with pytest.warns(TensorContrastWarning, match="gaps: 1"):
+        rec = Recordings.read(path, window_s=1, label="activity", resample=20)
+    assert rec.columns["start"].tolist() == [0, 20, 40, 100, 120, 140, 160, 180]
+    assert [rec.classes[k] for k in rec.y] == ["sit"] * 3 + ["run"] * 5
+    with pytest.raises(FileError, match=r"a\.csv: .*missing values cannot be resampled"):
+        holes = frame.drop(columns="activity").assign(x=frame["x"].mask(frame.index == 7))
+        Recordings.read(write(path, holes), window_s=1, resample=20, allow_nan=True)

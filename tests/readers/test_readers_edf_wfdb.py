@@ -114,6 +114,18 @@ def test_edf_channels(edf, tmp_path):
         Recordings.read(twice)
 
 
+def test_edf_signals_of_several_rates_are_brought_to_one(edf):
+    path = edf[0]
+    with pytest.raises(FileError, match=r"or resample=50 to bring all to one"):
+        Recordings.read(path, window_s=2)
+    rec = Recordings.read(path, window_s=2, resample=50)
+    assert (rec.fs, rec.channels) == (50, ("EEG A", "EEG B", "Temp"))
+    plain = Recordings.read(path, window_s=2, channels=["EEG A", "EEG B"])
+    np.testing.assert_array_equal(rec.X[:, :2], plain.X)
+    slow = Recordings.read(path, channels=["Temp"], window_s=2)
+    np.testing.assert_allclose(rec.X[:, 2, ::50], slow.X[:, 0], rtol=0.02, atol=0.1)
+
+
 def test_edf_too_short_for_a_window(edf):
     with pytest.raises(FileError, match=r"r\.edf.*fewer than a window"):
         Recordings.read(edf[0], channels=["EEG A"], window_s=11)
@@ -277,12 +289,14 @@ def test_wfdb_folder(records):
 def test_wfdb_records_that_do_not_fit(records):
     folder, values = records
     write_record(folder / "p3", "r3", values[0, :, :90])
-    with pytest.raises(FileError, match=r"r3: has 90 points.*window_s="):
+    with pytest.raises(FileError, match=r"r3 has 90 samples, but p0/r0 has 200.*window_s="):
         Recordings.read(folder)
     assert len(Recordings.read(folder, window=45)) == 14
     write_record(folder / "p3", "r3", values[0], fs=60)
-    with pytest.raises(FileError, match=r"r3: has fs 60.0, but .*r0 has 50.0"):
+    with pytest.raises(FileError, match=r"60 Hz: 'p3/r3'\); pass resample=50"):
         Recordings.read(folder)
+    rec = Recordings.read(folder, resample=50, window=40)
+    assert rec.fs == 50 and {n.item() for n in rec.columns["record"]} >= {"p0/r0", "p3/r3"}
     with pytest.raises(FileError, match=r"r1\.hea: no channel 'V9'; there are 'I', 'II'"):
         Recordings.read(folder / "p1" / "r1", channels=["V9"])
 

@@ -144,8 +144,10 @@ def test_what_is_wrong_is_named_with_the_way_out(change, options, message):
 def test_recordings_of_several_rates_are_refused():
     one, two = table(night="a"), table(fs=100.0, night="b")
     both = pandas.concat([one, two], ignore_index=True)
-    with pytest.raises(InvalidInputError, match=r"b: has 100 samples per second, but a has 50"):
+    with pytest.raises(InvalidInputError, match=r"50 Hz: 'a'; 100 Hz: 'b'.*resample=50"):
         Recordings.from_dataframe(both, recording="night", window_s=2)
+    rec = Recordings.from_dataframe(both, recording="night", window_s=2, resample=50)
+    assert rec.fs == 50 and set(rec.columns["recording"]) == {"a", "b"}
 
 
 def test_what_is_no_frame_is_refused():

@@ -140,7 +140,7 @@ def test_what_cannot_be_resampled_is_refused():
         Recordings(np.zeros((1, 1, 20))).resample(5)
     X = np.zeros((1, 1, 20))
     X[0, 0, 3] = np.nan
-    with pytest.raises(InvalidInputError, match="fill them, or drop windows"):
+    with pytest.raises(InvalidInputError, match="fill them, or leave"):
         Recordings(X, fs=10, allow_nan=True).resample(5)
     with pytest.raises(InvalidInputError, match="positive"):
         small().resample(0)

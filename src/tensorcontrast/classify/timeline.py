@@ -18,11 +18,13 @@ from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.names import csv_text, listed
 
-__all__ = ["FORMATS", "Timeline"]
+__all__ = ["ANNOTATIONS", "FORMATS", "Timeline"]
 
 Array = NDArray[Any]
 
-FORMATS = (".csv", ".tsv", ".json", ".parquet", ".edf")
+#: Formats of annotations, of one recording: EDF+, and text and FIF files of MNE.
+ANNOTATIONS = (".edf", ".txt", ".fif")
+FORMATS = (".csv", ".tsv", ".json", ".parquet", *ANNOTATIONS)
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,7 @@ class Timeline:
     def check_times(self, what: str) -> None:
         """Raise where answers have no time, which ``what`` needs."""
         if not self.has_times:
-            raise InvalidInputError(
-                f"{what} needs times, but the windows do not say when they are from; use "
-                "continuous recordings of a known rate (pass fs=), or write one row per window"
-            )
+            raise no_times(what)
 
     def merged(self) -> Timeline:
         """Join neighbouring windows with the same answer.
@@ -133,6 +132,22 @@ class Timeline:
             self.classes,
         )
 
+    def by_recording(self) -> dict[str, Timeline]:
+        """Return the answers of each recording, by its name."""
+        out = {}
+        for name in dict.fromkeys(self.recording.tolist()):
+            own = np.flatnonzero(self.recording == name)
+            out[name] = Timeline(
+                self.recording[own],
+                self.start_s[own],
+                self.end_s[own],
+                self.label[own],
+                self.probability[own],
+                self.probabilities[own],
+                self.classes,
+            )
+        return out
+
     def rows(self, *, probabilities: bool = False) -> list[dict[str, Any]]:
         """One dict per answer: recording, start_s, end_s, label, probability.
 
@@ -163,20 +178,20 @@ class Timeline:
         Parameters
         ----------
         path : path
-            ``.csv``, ``.tsv``, ``.json``, ``.parquet``, or ``.edf`` for EDF+ annotations of one
-            recording, which MNE and EDF viewers read. EDF+ has merged segments, and no annotation
-            where the answer is unknown.
+            ``.csv``, ``.tsv``, ``.json``, ``.parquet``; or annotations of one recording: ``.edf``
+            for EDF+, which MNE and EDF viewers read, ``.txt`` or ``.fif`` for MNE. Annotations are
+            merged segments, and there is none where the answer is unknown. Onsets count from the
+            start of the recording. ``mne.read_annotations`` reads all three.
         probabilities : bool, default=False
-            Also write the probability of each class; not in EDF+.
+            Also write the probability of each class; not with annotations.
         """
         path = Path(path).expanduser()
         kind = check_format(path)
-        if kind == ".edf":
-            edf = self._annotations(path)  # before anything is written
+        if kind in ANNOTATIONS:
+            makers = {".edf": _edf_bytes, ".txt": _text_bytes, ".fif": _fif_bytes}
+            content = makers[kind](path, self._annotations(path))  # before anything is written
             with atomic_write(path) as stream:
-                buffer = io.BytesIO()
-                edf.write(buffer)
-                stream.write(buffer.getvalue())
+                stream.write(content)
             return path
         columns = self._columns(probabilities)
         writers: dict[str, Callable[[IO[bytes], dict[str, list[Any]]], None]] = {
@@ -194,28 +209,63 @@ class Timeline:
         data = {"classes": list(self.classes), "answers": rows}
         stream.write((json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 
-    def _annotations(self, path: Path) -> Any:
-        from tensorcontrast.readers.files import optional
-
-        edfio = optional("edfio")
-        self.check_times("EDF+")
+    def _annotations(self, path: Path) -> list[tuple[float, float, str]]:
+        """Onset, duration and text of the segments of one recording that have an answer."""
+        self.check_times(f"{path.suffix.lower()} (annotations)")
         names = list(dict.fromkeys(self.recording.tolist()))
         if len(names) > 1:
             raise InvalidInputError(
-                f"{path.name}: an EDF+ file holds the annotations of one recording, but there are "
-                f"{len(names)}: {listed(names, 4)}; write them one at a time, or as .csv"
+                f"{path.name}: a file of annotations is of one recording, but there are "
+                f"{len(names)}: {listed(names, 4)}; write one file each, or all as .csv"
             )
-        segments = self.merged()
-        return edfio.Edf(
-            [],
-            annotations=[
-                edfio.EdfAnnotation(round(float(a), 6), round(float(b - a), 6), str(label))
-                for a, b, label in zip(
-                    segments.start_s, segments.end_s, segments.label, strict=True
-                )
-                if label
-            ],
-        )
+        merged = self.merged()
+        return [
+            (round(float(a), 6), round(float(b - a), 6), str(label))
+            for a, b, label in zip(merged.start_s, merged.end_s, merged.label, strict=True)
+            if label
+        ]
+
+
+def _edf_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
+    from tensorcontrast.readers.files import optional
+
+    edfio = optional("edfio")
+    buffer = io.BytesIO()
+    edfio.Edf([], annotations=[edfio.EdfAnnotation(*one) for one in annotations]).write(buffer)
+    return buffer.getvalue()
+
+
+def _text_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
+    """Annotations as MNE writes them to text, which has no quotes."""
+    for *_, text in annotations:
+        if any(mark in text for mark in ",#\n\r") or not text.isascii():
+            raise InvalidInputError(
+                f"{path.name}: the answer {text!r} has a sign that text files of annotations "
+                "cannot hold (comma, #, not ASCII); write them as .fif, .edf or .csv"
+            )
+    lines = [f"{onset:.6f},{duration:.6f},{text}\n" for onset, duration, text in annotations]
+    return "".join(["# MNE-Annotations\n", "# onset, duration, description\n", *lines]).encode()
+
+
+def _fif_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
+    from tempfile import TemporaryDirectory
+
+    from tensorcontrast.recordings.conversion import imported
+
+    mne = imported("mne", "mne")
+    onset, duration, text = ([one[k] for one in annotations] for k in range(3))
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "answers-annot.fif"  # a name that MNE expects
+        mne.Annotations(onset, duration, text).save(file, verbose="ERROR")
+        return file.read_bytes()
+
+
+def no_times(what: str) -> InvalidInputError:
+    """Make the error of answers without times, which ``what`` needs."""
+    return InvalidInputError(
+        f"{what} needs times, but the windows do not say when they are from; use continuous "
+        "recordings of a known rate (pass fs=), or write one row per window"
+    )
 
 
 def check_format(path: Path) -> str:
@@ -230,6 +280,10 @@ def check_format(path: Path) -> str:
         )
     if suffix == ".edf":
         optional("edfio")
+    if suffix == ".fif":
+        from tensorcontrast.recordings.conversion import imported
+
+        imported("mne", "mne")
     if suffix == ".parquet":
         optional("pyarrow.parquet")
     return suffix

@@ -128,6 +128,8 @@ def _reader(kind: str) -> Any:
 
 
 def _format_of(path: Path) -> str:
+    from tensorcontrast.readers.label_table import holds_labels  # which needs scikit-learn
+
     if is_glob(path):
         return _one_format(path, matching_files(path)[1])
     if path.is_dir():
@@ -138,6 +140,7 @@ def _format_of(path: Path) -> str:
         if next(path.glob("*/*.npy"), None) is not None:
             return "numpy"
         files = files_below(path, tuple(s for s, kind in _SUFFIXES.items() if kind in _CONTINUOUS))
+        files = [file for file in files if not holds_labels(file)] or files
         if files:
             return _one_format(path, files)
         raise ForeignFileError(

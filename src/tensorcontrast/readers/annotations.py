@@ -22,6 +22,7 @@ from tensorcontrast.utils.names import listed
 __all__ = [
     "Labels",
     "annotation_files",
+    "check_label_options",
     "chosen_segments",
     "partners",
     "segments_of",
@@ -30,6 +31,17 @@ __all__ = [
 
 #: How labels are chosen among annotations; see :func:`chosen_segments`.
 Labels = str | Mapping[str, str]
+
+
+def check_label_options(
+    labels: Labels | None, annotations: str | Path | None, inside_annotations: bool
+) -> None:
+    """Raise where annotations are named, but not which of them are labels."""
+    if labels is None and (annotations is not None or inside_annotations):
+        raise InvalidInputError(
+            "annotations= and inside_annotations= need labels= that says which annotations are "
+            "labels; pass labels='annotations' for all"
+        )
 
 
 def chosen_segments(

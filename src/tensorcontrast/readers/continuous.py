@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
-from tensorcontrast.readers.annotations import chosen_segments
+from tensorcontrast.errors import (
+    FileError,
+    InvalidInputError,
+    TensorContrastError,
+    TensorContrastWarning,
+)
+from tensorcontrast.readers.annotations import (
+    Labels,
+    chosen_segments,
+    segments_of,
+    tell_unlabelled,
+)
+from tensorcontrast.readers.files import file_errors
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.recordings.checks import as_sampling_rate
+from tensorcontrast.recordings.sampling import resampled
 from tensorcontrast.recordings.windows import (
     MIN_LABEL_SHARE,
     Segment,
+    check_segments,
     cut,
     default_window_s,
     label_windows,
@@ -26,12 +41,14 @@ from tensorcontrast.utils.names import listed
 
 __all__ = [
     "RATE_TOLERANCE",
+    "AnnotatedFile",
     "Continuous",
     "Cutting",
+    "at_rate",
     "chosen_segments",
-    "in_samples",
     "rounded_rate",
     "windows_of",
+    "windows_of_files",
 ]
 
 #: Largest difference between the rate of a time column and ``fs``, as a share of ``fs``.
@@ -87,6 +104,8 @@ class Cutting:
         Leave out windows without a label.
     inside_segments : bool
         Cut each labelled segment on its own, from its start, and nothing else.
+    resample : float, optional
+        Bring all recordings to this rate before they are cut.
     """
 
     window_s: float | None = None
@@ -97,11 +116,85 @@ class Cutting:
     inside_segments: bool = False
     allow_nan: bool = False
     about: dict[str, Any] = field(default_factory=dict)
+    resample: float | None = None
 
 
-def in_samples(segments: Sequence[Segment], fs: float) -> list[Segment]:
-    """Segments in seconds as segments in samples."""
-    return [Segment(s.start * fs, s.stop * fs, s.label) for s in segments]
+@dataclass(frozen=True)
+class AnnotatedFile:
+    """A recording of a file, and how its annotations are read.
+
+    Attributes
+    ----------
+    recording : Continuous
+    annotated : Path
+        The file with the annotations, which messages name.
+    read : callable
+        Gives the annotations: onset and duration in seconds, and text.
+    """
+
+    recording: Continuous
+    annotated: Path
+    read: Callable[[], Sequence[tuple[float, float, str]]]
+
+
+def windows_of_files(
+    source: Path, kind: str, files: Sequence[AnnotatedFile], labels: Labels | None, how: Cutting
+) -> Recordings:
+    """Cut recordings of files whose annotations may be labels, as EDF and WFDB have them.
+
+    Parameters
+    ----------
+    source : path
+        Of all files, for messages.
+    kind : str
+        What the files are, for messages.
+    files : sequence of AnnotatedFile
+    labels
+        Which annotations are labels; see :func:`chosen_segments`. None for no labels.
+    how : Cutting
+    """
+    if labels is None:
+        recordings = [file.recording for file in files]
+    else:
+        recordings = []
+        without: list[tuple[str, TensorContrastError]] = []
+        for file in files:
+            one = file.recording
+            segments = segments_of(file.annotated, file.read, labels)
+            if isinstance(segments, list):
+                with file_errors(file.annotated, f"{kind} annotations"):
+                    inside = check_segments(one.name, segments, one.n_times / one.fs)
+                one = replace(one, segments=_times(inside, one.fs))
+            else:
+                without.append((one.name, segments))
+            recordings.append(one)
+        tell_unlabelled(source, len(files), without)
+    with file_errors(source, kind):
+        return windows_of(source, recordings, how)
+
+
+def _times(segments: Sequence[Segment], factor: float) -> list[Segment]:
+    return [Segment(s.start * factor, s.stop * factor, s.label) for s in segments]
+
+
+def at_rate(recording: Continuous, fs: float) -> Continuous:
+    """Bring a recording to another rate; one that differs as clocks do is taken as it is."""
+    new = as_sampling_rate(fs)
+    if abs(recording.fs - new) <= CLOCK_TOLERANCE * new:
+        return replace(recording, fs=new)
+    factor = new / recording.fs
+    with file_errors(Path(recording.name), "a recording"):
+        pieces = [
+            (round(offset * factor), resampled(signals, recording.fs, new))
+            for offset, signals in recording.pieces
+        ]
+    segments = recording.segments
+    return replace(
+        recording,
+        fs=new,
+        pieces=pieces,
+        segments=None if segments is None else _times(segments, factor),
+    )
 
 
 def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) -> Recordings:
@@ -111,7 +204,10 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
     the recording of each window, and ``start`` its first sample, counted from the start of the
     recording.
     """
+    if how.resample is not None:
+        recordings = [at_rate(recording, how.resample) for recording in recordings]
     first = recordings[0]
+    _check_rates(where, recordings)
     alike = [_like(recording, first) for recording in recordings]
     rates = [recording.fs for recording in alike]
     fs = rates[0] if len(set(rates)) == 1 else rounded_rate(float(np.median(rates)))
@@ -206,13 +302,22 @@ def _labelled(where: object, rec: Recordings, how: Cutting) -> Recordings:
     return rec
 
 
+def _check_rates(where: object, recordings: Sequence[Continuous]) -> None:
+    """Raise where recordings have several sampling rates, with the names of those of each."""
+    by_rate: dict[float, list[str]] = {}
+    for recording in recordings:
+        same = [r for r in by_rate if abs(recording.fs - r) <= CLOCK_TOLERANCE * r]
+        by_rate.setdefault(same[0] if same else recording.fs, []).append(recording.name)
+    if len(by_rate) > 1:
+        each = "; ".join(f"{rate:g} Hz: {listed(names, 4)}" for rate, names in by_rate.items())
+        raise FileError(
+            f"{where}: the recordings have several sampling rates ({each}); pass "
+            f"resample={min(by_rate):g} to bring all to one rate, or read them apart"
+        )
+
+
 def _like(recording: Continuous, first: Continuous) -> Continuous:
     """Bring channels into the order of the first recording; raise where they differ."""
-    if abs(recording.fs - first.fs) > CLOCK_TOLERANCE * first.fs:
-        raise FileError(
-            f"{recording.name}: has {recording.fs:g} samples per second, but {first.name} has "
-            f"{first.fs:g}; resample one of them, or read them apart"
-        )
     if recording.channels == first.channels:
         return recording
     if set(recording.channels) != set(first.channels):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,26 @@ from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
     ForeignFileError,
-    InvalidInputError,
-    TensorContrastError,
     TensorContrastWarning,
     TruncatedFileError,
 )
 from tensorcontrast.readers.annotations import (
     Labels,
     annotation_files,
+    check_label_options,
     partners,
-    segments_of,
-    tell_unlabelled,
 )
-from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
+from tensorcontrast.readers.continuous import (
+    AnnotatedFile,
+    Continuous,
+    Cutting,
+    windows_of_files,
+)
 from tensorcontrast.readers.files import data_files, data_name, file_errors, optional
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.recordings.sampling import resampled
+from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import listed
 
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
@@ -56,6 +58,7 @@ def read_edf(
     label_share: float = MIN_LABEL_SHARE,
     drop_unlabelled: bool = False,
     inside_annotations: bool = False,
+    resample: float | None = None,
     allow_nan: bool = False,
 ) -> Recordings:
     """Read EDF or BDF files, cut into windows.
@@ -72,7 +75,7 @@ def read_edf(
         annotations only are not recordings.
     channels : sequence of str, optional
         Labels of the signals to read, in this order; all by default. They must have one sampling
-        rate.
+        rate, unless ``resample`` gives them one.
     window_s, window, overlap
         Windows, as in :meth:`Recordings.from_signals`. Without a length, windows of 10 s are
         cut, with a warning; recordings shorter than 20 s, and all with ``window_s=math.inf``,
@@ -95,14 +98,12 @@ def read_edf(
         Leave out windows without a label, with a warning.
     inside_annotations : bool
         Cut each annotated segment on its own, from its onset, and nothing else.
+    resample : float, optional
+        Bring all signals to this many samples per second before they are cut.
     allow_nan : bool
         Not needed for EDF, which has no missing values.
     """
-    if labels is None and (annotations is not None or inside_annotations):
-        raise InvalidInputError(
-            "annotations= and inside_annotations= need labels= that says which annotations are "
-            "labels; pass labels='annotations' for all"
-        )
+    check_label_options(labels, annotations, inside_annotations)
     source = Path(path)
     files = data_files(path, (".edf", ".bdf"))
     opened = {file: open_edf(file) for _, file in files}
@@ -118,23 +119,14 @@ def read_edf(
             raise FileError(f"{source}: holds annotations only, no signals")
         if labels is not None:
             paired = partners([file for _, file in files], beside)
-    recordings = []
-    without: list[tuple[str, TensorContrastError]] = []
-    for name, file in files:
-        found_one = _recording(opened[file], file, name, len(files) > 1, channels)
-        if labels is not None:
-            read = partial(_texts, opened[file], file, paired.get(file), annotations is not None)
-            segments = segments_of(paired.get(file, file), read, labels)
-            if isinstance(segments, list):
-                with file_errors(paired.get(file, file), "EDF+ annotations"):
-                    end = found_one.n_times / found_one.fs
-                    inside = check_segments(file.name, segments, end)
-                found_one = replace(found_one, segments=in_samples(inside, found_one.fs))
-            else:
-                without.append((name, segments))
-        recordings.append(found_one)
-    if labels is not None:
-        tell_unlabelled(source, len(files), without)
+    annotated = [
+        AnnotatedFile(
+            _recording(opened[file], file, name, len(files) > 1, channels, resample),
+            paired.get(file, file),
+            partial(_texts, opened[file], file, paired.get(file), annotations is not None),
+        )
+        for name, file in files
+    ]
     how = Cutting(
         window_s,
         window,
@@ -144,29 +136,38 @@ def read_edf(
         inside_annotations,
         allow_nan,
         {"name": data_name(source)},
+        resample,
     )
-    with file_errors(source, "EDF"):
-        return windows_of(source, recordings, how)
+    return windows_of_files(source, "EDF", annotated, labels, how)
 
 
 def _recording(
-    edf: Any, source: Path, name: str, many: bool, channels: Sequence[str] | None
+    edf: Any,
+    source: Path,
+    name: str,
+    many: bool,
+    channels: Sequence[str] | None,
+    resample: float | None,
 ) -> Continuous:
-    """Signals of one file."""
+    """Signals of one file; signals of several rates are brought to ``resample``."""
     picked = pick_signals(edf, channels, source)
     with file_errors(source, "EDF"):
         rates = {_text(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
-    if len(set(rates.values())) > 1:
+    several = len(set(rates.values())) > 1
+    if several and resample is None:
         slowest = min(rates, key=lambda label: rates[label])
         fastest = max(rates, key=lambda label: rates[label])
         each = ", ".join(f"{listed([k])} {rates[k]:g} Hz" for k in (fastest, slowest))
         raise FileError(
             f"{source}: the signals have several sampling rates ({each}); pass channels= with "
-            "those of one rate"
+            f"those of one rate, or resample={rates[fastest]:g} to bring all to one"
         )
     with file_errors(source, "EDF signals"):
         with np.errstate(all="ignore"):
-            signals = np.stack([np.asarray(s.data, dtype=np.float32) for s in picked])
+            each_signal = [np.asarray(s.data, dtype=np.float32) for s in picked]
+        if several and resample is not None:
+            each_signal = _one_rate(each_signal, list(rates.values()), resample)
+        signals = np.stack(each_signal)
         if not np.isfinite(signals).all():
             bad = int(np.flatnonzero(~np.isfinite(signals).all(axis=1))[0])
             raise DamagedFileError(
@@ -178,11 +179,22 @@ def _recording(
         return Continuous(
             name=name,
             pieces=[(0, signals)],
-            fs=next(iter(rates.values())),
+            fs=resample if several and resample is not None else next(iter(rates.values())),
             channels=tuple(rates),
             units=tuple(_text(s.physical_dimension) for s in picked),
             group=_patient_code(edf) or stem,
         )
+
+
+def _one_rate(
+    signals: list[npt.NDArray[np.float32]], rates: list[float], new: float
+) -> list[npt.NDArray[np.float32]]:
+    """Signals of several rates at one; the shortest ends all."""
+    found = [
+        x if old == new else resampled(x, old, new) for x, old in zip(signals, rates, strict=True)
+    ]
+    length = min(len(x) for x in found)
+    return [x[:length] for x in found]
 
 
 def annotations_only(path: Path) -> bool:

@@ -29,7 +29,14 @@ from tensorcontrast.utils.names import from_csv_text, listed
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["LabelRow", "is_label_table", "label_recordings", "read_label_table"]
+__all__ = [
+    "LabelRow",
+    "holds_labels",
+    "is_label_table",
+    "label_recordings",
+    "labels_by_time",
+    "read_label_table",
+]
 
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
 COLUMNS = "recording, start_s, end_s (optional), label"
@@ -55,6 +62,19 @@ def is_label_table(text: str | None) -> bool:
     (True, False, False)
     """
     return text is not None and PurePath(text).suffix.lower() in SUFFIXES
+
+
+def holds_labels(path: Path) -> bool:
+    """Whether a file is a table of labels or answers, by its name and its first line."""
+    if not is_label_table(path.name):
+        return False
+    try:
+        with path.open("rb") as stream:
+            line = stream.readline(1 << 16).decode("utf-8-sig", "replace")
+    except OSError:  # the reader then says what is wrong
+        return False
+    cells = line.split(SUFFIXES[path.suffix.lower()])
+    return {"start_s", "label"} <= {cell.strip().strip('"').lower() for cell in cells}
 
 
 def read_label_table(path: str | Path) -> list[LabelRow]:
@@ -160,6 +180,17 @@ def label_recordings(
     min_share : float
         Share of a window that its label must cover.
     """
+    y, classes = labels_by_time(rec, rows, where=where, min_share=min_share)
+    return rec._with(y=y, classes=classes)
+
+
+def labels_by_time(
+    rec: Any, rows: list[LabelRow], *, where: str, min_share: float = MIN_LABEL_SHARE
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Class of each window, −1 for unknown, and the classes, of recordings in memory or a store.
+
+    Parameters as in :func:`label_recordings`.
+    """
     start = rec.columns.get("start")
     if start is None or rec.fs is None:
         raise FileError(
@@ -179,10 +210,8 @@ def label_recordings(
             "longer stretches"
         )
     known = sorted({label for label in y if label is not None})
-    return rec._with(
-        y=np.array([-1 if v is None else known.index(v) for v in y], dtype=np.int64),
-        classes=tuple(known),
-    )
+    codes = np.array([-1 if v is None else known.index(v) for v in y], dtype=np.int64)
+    return codes, tuple(known)
 
 
 def _by_recording(

@@ -34,6 +34,7 @@ from tensorcontrast.readers.files import (
     file_errors,
     optional,
 )
+from tensorcontrast.readers.label_table import holds_labels
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, as_text
 from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
@@ -60,6 +61,7 @@ def read_csv(
     overlap: float = 0.0,
     label_share: float = MIN_LABEL_SHARE,
     drop_unlabelled: bool = False,
+    resample: float | None = None,
     allow_nan: bool = False,
 ) -> Recordings:
     """Read a CSV table in long form, or continuous recordings in wide form.
@@ -73,6 +75,7 @@ def read_csv(
     path : path
         The file; ``.tsv`` and a final ``.gz`` are understood. For continuous recordings also a
         pattern, such as ``"data/*.csv"``, or a folder, which is searched with its subfolders.
+        Tables of labels among them (with the columns ``start_s`` and ``label``) are left out.
     sample, time, label, group : str, optional
         Names of columns: id of the window a row belongs to; time or position (rows of long form
         are sorted by it; without it their order in the file counts); class (empty cells for
@@ -96,12 +99,16 @@ def read_csv(
         if that is at least this share of all; else the window has none.
     drop_unlabelled : bool
         Leave out windows of continuous recordings that have no label, with a warning.
+    resample : float, optional
+        Bring all recordings to this many samples per second before they are cut.
     allow_nan : bool
         Accept missing values, which become NaN.
     """
     roles = {"sample": sample, "time": time, "label": label, "group": group}
     how = Cutting(window_s, window, overlap, label_share, drop_unlabelled, False, allow_nan)
+    how = replace(how, resample=resample)
     files = data_files(path, CSV_SUFFIXES)
+    files = [(name, file) for name, file in files if not holds_labels(file)] or files
     frames = ((name, file, _csv_frame(file, separator)) for name, file in files)
     return _read_tables(Path(path), len(files), frames, roles, channels, fs, how, first_line=2)
 
@@ -149,7 +156,8 @@ def _read_tables(
             columns = [str(column) for column in frame.columns]
             if is_long_form(columns, roles["sample"]):
                 _check_long_form(file, frame, columns, roles, n_files, how)
-                return _from_frame(frame, file, roles, channels, fs, how.allow_nan, first_line)
+                rec = _from_frame(frame, file, roles, channels, fs, how.allow_nan, first_line)
+                return rec if how.resample is None else rec.resample(how.resample)
             found = continuous_frame(
                 frame,
                 file,
@@ -257,11 +265,13 @@ def read_parquet(
     overlap: float = 0.0,
     label_share: float = MIN_LABEL_SHARE,
     drop_unlabelled: bool = False,
+    resample: float | None = None,
     allow_nan: bool = False,
 ) -> Recordings:
     """Read Parquet tables; the parameters are those of :func:`read_csv`."""
     roles = {"sample": sample, "time": time, "label": label, "group": group}
     how = Cutting(window_s, window, overlap, label_share, drop_unlabelled, False, allow_nan)
+    how = replace(how, resample=resample)
     files = data_files(path, PARQUET_SUFFIXES)
     frames = ((name, file, _parquet_file(file, roles, channels)) for name, file in files)
     return _read_tables(Path(path), len(files), frames, roles, channels, fs, how, first_line=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -20,12 +20,15 @@ from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
     ForeignFileError,
-    InvalidInputError,
-    TensorContrastError,
     TruncatedFileError,
 )
-from tensorcontrast.readers.annotations import Labels, segments_of, tell_unlabelled
-from tensorcontrast.readers.continuous import Continuous, Cutting, in_samples, windows_of
+from tensorcontrast.readers.annotations import Labels, check_label_options
+from tensorcontrast.readers.continuous import (
+    AnnotatedFile,
+    Continuous,
+    Cutting,
+    windows_of_files,
+)
 from tensorcontrast.readers.files import (
     MOST_CHANNELS,
     check_expansion,
@@ -38,7 +41,7 @@ from tensorcontrast.readers.files import (
 )
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE, check_segments
+from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import listed
 
 # Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
@@ -81,6 +84,7 @@ def read_wfdb(
     label_share: float = MIN_LABEL_SHARE,
     drop_unlabelled: bool = False,
     inside_annotations: bool = False,
+    resample: float | None = None,
     verify: bool = True,
     allow_nan: bool = False,
 ) -> Recordings:
@@ -108,16 +112,14 @@ def read_wfdb(
         until the next, or to the end of the record. The texts are without the bracket.
     annotations : str, optional
         Suffix of the files with annotations, ``"atr"`` by default.
+    resample : float, optional
+        Bring all records to this many samples per second before they are cut.
     verify : bool
         Compare the checksums of the header with the signals.
     allow_nan : bool
         Accept missing values, which become NaN.
     """
-    if labels is None and (annotations is not None or inside_annotations):
-        raise InvalidInputError(
-            "annotations= and inside_annotations= need labels= that says which annotations are "
-            "labels; pass labels='annotations' for all"
-        )
+    check_label_options(labels, annotations, inside_annotations)
     source = Path(path).expanduser()
     base = source if source.is_dir() else None
     with file_errors(source, "WFDB records"):
@@ -129,47 +131,22 @@ def read_wfdb(
         else:
             names = [source] if base is None else _records_of(source)
     records = [read_record(name, channels=channels, verify=verify) for name in names]
-    first = records[0]
-    for name, record in zip(names, records, strict=True):
-        for what in ("channels", "fs"):
-            if getattr(record, what) != getattr(first, what):
-                raise FileError(
-                    f"{name}: has {what} {getattr(record, what)}, but {names[0]} has "
-                    f"{getattr(first, what)}; read them apart, or pass channels="
-                )
     if window is None and window_s is None and len(records) > 1:
         window_s = math.inf  # each record is a window
-    if window is None and window_s == math.inf:
-        odd = [k for k, r in enumerate(records) if r.signals.shape != first.signals.shape]
-        if odd:
-            raise FileError(
-                f"{names[odd[0]]}: has {records[odd[0]].signals.shape[1]} points, but "
-                f"{names[0]} has {first.signals.shape[1]}; pass window_s= to cut windows"
-            )
-    recordings = []
-    without: list[tuple[str, TensorContrastError]] = []
-    for name, record in zip(names, records, strict=True):
-        shown = name.name if base is None else name.relative_to(base).as_posix()
-        one = Continuous(
-            name=shown,
-            pieces=[(0, record.signals)],
-            fs=record.fs,
-            channels=record.channels,
-            units=record.units,
+    annotated = [
+        AnnotatedFile(
+            Continuous(
+                name=name.name if base is None else name.relative_to(base).as_posix(),
+                pieces=[(0, record.signals)],
+                fs=record.fs,
+                channels=record.channels,
+                units=record.units,
+            ),
+            name,
+            partial(_annotations, name, annotations or "atr", record),
         )
-        if labels is not None:
-            segments = segments_of(
-                name, partial(_annotations, name, annotations or "atr", record), labels
-            )
-            if isinstance(segments, list):
-                with file_errors(name, "WFDB annotations"):
-                    inside = check_segments(shown, segments, one.n_times / one.fs)
-                one = replace(one, segments=in_samples(inside, one.fs))
-            else:
-                without.append((shown, segments))
-        recordings.append(one)
-    if labels is not None:
-        tell_unlabelled(source, len(records), without)
+        for name, record in zip(names, records, strict=True)
+    ]
     how = Cutting(
         window_s,
         window,
@@ -179,9 +156,9 @@ def read_wfdb(
         inside_annotations,
         allow_nan,
         {"name": data_name(source) if is_glob(source) else source.name},
+        resample,
     )
-    with file_errors(source, "WFDB records"):
-        rec = windows_of(source, recordings, how)
+    rec = windows_of_files(source, "WFDB", annotated, labels, how)
     rec.columns["record"] = rec.columns["recording"]
     return rec
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ def from_dataframe(
     step_s: float | None = None,
     label_share: float = 0.5,
     drop_unlabelled: bool = False,
+    resample: float | None = None,
     name: str = "",
     allow_nan: bool = False,
 ) -> Recordings:
@@ -65,6 +67,8 @@ def from_dataframe(
         the window is unlabelled.
     drop_unlabelled : bool
         Leave out windows without a label.
+    resample : float, optional
+        Bring all recordings to this many samples per second before they are cut.
     name : str
         Name of the recordings.
     allow_nan : bool
@@ -101,11 +105,13 @@ def from_dataframe(
     where = Path(name or "frame")
     roles = {"sample": sample, "time": time, "label": label, "group": group}
     how = cutting(window_s, step_s, label_share, drop_unlabelled, allow_nan, name=name)
+    how = replace(how, resample=resample)
     with input_errors():
         if recording is None and is_long_form(columns, sample):
             _check_long_form(where, table, columns, roles, 1, how)
             rec = _from_frame(table, where, roles, channels, fs, allow_nan, first_line=0)
-            return rec._with(name=name)
+            rec = rec._with(name=name)
+            return rec if resample is None else rec.resample(resample)
         found = []
         for value, part in _parts(table, recording):
             found += continuous_frame(

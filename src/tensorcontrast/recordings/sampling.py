@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.checks import as_sampling_rate
@@ -13,8 +14,9 @@ from tensorcontrast.recordings.checks import as_sampling_rate
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
-#: How far the last sample of a window may be off its time, in samples, by a simpler ratio of rates.
-MAX_DRIFT = 0.01
+#: How far the last sample of a window, and of a whole recording, may be off its time, in samples,
+#: by a simpler ratio of rates.
+MAX_DRIFT, MAX_DRIFT_OF_RECORDING = 0.01, 0.5
 #: Largest denominator of the ratio of two rates; the filter has 20 taps per unit.
 MAX_DENOMINATOR = 10_000
 
@@ -45,8 +47,6 @@ def resample(rec: Recordings, fs: float) -> Recordings:
     >>> Recordings(np.zeros((1, 2, 500)), fs=250).resample(100)
     Recordings(1 samples, 2 channels, 200 times (2 s at 100 Hz))
     """
-    from scipy.signal import resample_poly
-
     new = as_sampling_rate(fs)
     if rec.fs is None:
         raise InvalidInputError(
@@ -54,33 +54,53 @@ def resample(rec: Recordings, fs: float) -> Recordings:
         )
     if new == rec.fs:
         return rec
-    ratio = _ratio(new, rec.fs, rec.n_times)
-    with np.errstate(all="ignore"):
-        if not np.isfinite(rec.X.sum(dtype=np.float64)) and not np.isfinite(rec.X).all():
-            raise InvalidInputError(
-                "recordings with missing values cannot be resampled, as the filter would spread "
-                "them; fill them, or drop windows with rec[rec.quality().non_finite.sum(1) == 0]"
-            )
-    mean = rec.X.mean(axis=2, keepdims=True)  # the ripple of the filter would show in an offset
-    up, down = ratio.numerator, ratio.denominator
-    X = resample_poly(rec.X - mean, up, down, axis=2, padtype="line") + mean
+    X = resampled(rec.X, rec.fs, new, MAX_DRIFT)
     columns = dict(rec.columns)
     if "start" in columns:
         columns["start"] = np.rint(columns["start"] * (new / rec.fs)).astype(np.int64)
-    return rec._with(X=X.astype(rec.X.dtype, copy=False), fs=new, columns=columns)
+    return rec._with(X=X, fs=new, columns=columns)
 
 
-def _ratio(new: float, old: float, n_times: int) -> Fraction:
-    """Ratio of rates with small numbers that keeps the samples of a window at their times."""
+def resampled(
+    X: npt.NDArray[Any], old: float, new: float, drift: float = MAX_DRIFT_OF_RECORDING
+) -> npt.NDArray[Any]:
+    """Signals at another rate, along their last axis; see :func:`resample`.
+
+    Parameters
+    ----------
+    X : array [..., time]
+        Without missing values.
+    old, new : float
+        Samples per second.
+    drift : float
+        How far the last sample may be off its time, in samples.
+    """
+    from scipy.signal import resample_poly
+
+    ratio = _ratio(new, old, X.shape[-1], drift)
+    with np.errstate(all="ignore"):
+        if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
+            raise InvalidInputError(
+                "recordings with missing values cannot be resampled, as the filter would spread "
+                "them; fill them, or leave these recordings out"
+            )
+    mean = X.mean(axis=-1, keepdims=True)  # the ripple of the filter would show in an offset
+    up, down = ratio.numerator, ratio.denominator
+    found = resample_poly(X - mean, up, down, axis=-1, padtype="line") + mean
+    return np.asarray(found.astype(X.dtype, copy=False))
+
+
+def _ratio(new: float, old: float, n_times: int, drift: float) -> Fraction:
+    """Ratio of rates with small numbers that keeps the samples of a signal at their times."""
     wanted = new / old
     limit = 10
     while limit <= MAX_DENOMINATOR:
         ratio = Fraction(wanted).limit_denominator(limit)
-        if ratio and abs(float(ratio) / wanted - 1) * n_times * max(1.0, wanted) < MAX_DRIFT:
+        if ratio and abs(float(ratio) / wanted - 1) * n_times * max(1.0, wanted) < drift:
             return ratio
         limit *= 10
     raise InvalidInputError(
-        f"fs={new:g} is no simple ratio of {old:g} Hz; take a rate such as {_near(new, old):g}"
+        f"{new:g} Hz is no simple ratio of {old:g} Hz; take a rate such as {_near(new, old):g}"
     )
 
 

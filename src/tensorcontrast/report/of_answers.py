@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from tensorcontrast.report.data import FigureItem, ReportData, environment
-from tensorcontrast.report.style import BLUE, GREY, INK, MUTED, new_figure, styled
+from tensorcontrast.report.style import BLUE, GREY, INK, MUTED, VERMILION, new_figure, styled
 from tensorcontrast.report.text import plain
 
 if TYPE_CHECKING:
+    from tensorcontrast.classify.deciding import Decision
     from tensorcontrast.classify.evaluation import AnswerScores
 
-__all__ = ["plot_confusion", "plot_reliability", "report_of_answers"]
+__all__ = ["plot_confusion", "plot_reliability", "plot_sureness", "report_of_answers"]
 
 #: Longest name on an axis.
 MAX_NAME = 20
+#: Inches of a figure that a phone shows whole.
+WIDTH = 4.2
 
 
 def report_of_answers(
-    scores: AnswerScores, *, title: str, leakage: str = "", command: str = ""
+    scores: AnswerScores,
+    *,
+    title: str,
+    leakage: str = "",
+    command: str = "",
+    decision: Decision | None = None,
+    alone: Mapping[str, float] | None = None,
 ) -> ReportData:
     """Gather what the page shows.
 
@@ -34,6 +44,10 @@ def report_of_answers(
         What train and test share, where that was allowed.
     command : str
         That writes the page again.
+    decision : Decision, optional
+        What decides.
+    alone : mapping, optional
+        See :func:`tensorcontrast.classify.deciding.agreement_of_parts`.
     """
     auc = "—" if scores.macro_auc is None else f"{scores.macro_auc:.3f}"
     figures = [
@@ -51,6 +65,13 @@ def report_of_answers(
             f"probabilities can be taken at their word. Expected calibration error: "
             f"{scores.calibration_error:.3f}.",
             plot_reliability(scores),
+        ),
+        FigureItem(
+            "sureness",
+            "How sure the answers are",
+            "Windows by the probability of their most likely class, right or wrong."
+            + (f" {_abstentions(scores)}" if scores.n_unknown else ""),
+            plot_sureness(scores),
         ),
         FigureItem(
             "classes",
@@ -87,6 +108,7 @@ def report_of_answers(
             ("always the largest class", f"{scores.majority:.3f}"),
             ("calibration error", f"{scores.calibration_error:.3f}"),
             ("without an answer", str(scores.n_unknown)),
+            *([] if decision is None else _decided(decision, alone or {})),
         ],
         figures=figures,
         notes=[*lines, *([leakage] if leakage else [])],
@@ -99,7 +121,7 @@ def report_of_answers(
 def plot_confusion(scores: AnswerScores) -> Figure:
     """Draw the confusion matrix with the number of windows in each cell."""
     k, width = scores.confusion.shape
-    figure = new_figure(max(4.0, 1.6 + 0.55 * width), max(3.0, 1.2 + 0.45 * k))
+    figure = new_figure(max(WIDTH, 1.4 + 0.4 * width), max(3.0, 1.0 + 0.4 * k))
     axis: Any = figure.subplots()
     totals = scores.confusion.sum(axis=1, keepdims=True)
     share = scores.confusion / np.maximum(totals, 1)
@@ -120,7 +142,7 @@ def plot_confusion(scores: AnswerScores) -> Figure:
 @styled
 def plot_reliability(scores: AnswerScores) -> Figure:
     """Draw accuracy against probability; points are larger where there are more answers."""
-    figure = new_figure(4.5, 3.6)
+    figure = new_figure(WIDTH, 3.6)
     axis: Any = figure.subplots()
     curve = scores.reliability
     size = 20 + 180 * curve["count"] / curve["count"].max()
@@ -135,8 +157,47 @@ def plot_reliability(scores: AnswerScores) -> Figure:
 
 
 @styled
+def plot_sureness(scores: AnswerScores) -> Figure:
+    """Draw the number of windows by their probability: right answers, and wrong ones on top."""
+    figure = new_figure(WIDTH, 3.0)
+    axis: Any = figure.subplots()
+    curve = scores.reliability
+    middle = np.minimum(np.floor(curve["probability"] * 10), 9) / 10 + 0.05
+    right = curve["count"] * curve["accuracy"]
+    axis.bar(middle, right, width=0.09, color=BLUE, label="right")
+    axis.bar(middle, curve["count"] - right, 0.09, right, color=VERMILION, label="wrong")
+    axis.set_xlim(0, 1.02)
+    axis.set_xlabel("probability")
+    axis.set_ylabel("windows")
+    axis.legend(loc="upper left")
+    return figure
+
+
+def _abstentions(scores: AnswerScores) -> str:
+    """Say how good the answers are that were given."""
+    n = scores.n_windows - scores.n_unknown
+    told = f"{scores.n_unknown} of {scores.n_windows} windows have no answer"
+    if not n:
+        return f"{told}."
+    return f"{told}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
+
+
+def _decided(decision: Decision, alone: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Facts on what decides."""
+    rows = [("decided by", str(decision))]
+    names = {"features": "features alone", "blocks": "blocks alone"}
+    rows += [(names[key], f"same answer for {share:.1%}") for key, share in alone.items()]
+    rows.append(("softmax temperature", f"{decision.temperature:.3g}"))
+    if decision.smooth:
+        rows.append(("neighbouring windows", "count (Viterbi)"))
+    if decision.abstain is not None:
+        rows.append(("no answer below", f"{decision.abstain:g}"))
+    return rows
+
+
+@styled
 def _bars(rows: list[tuple[str, float]], what: str) -> Figure:
-    figure = new_figure(4.5, 0.9 + 0.28 * len(rows))
+    figure = new_figure(WIDTH, 0.9 + 0.28 * len(rows))
     axis: Any = figure.subplots()
     axis.barh(range(len(rows)), [value for _, value in rows], color=BLUE, height=0.7)
     for i, (_, value) in enumerate(rows):

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared.answering import answered
 from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.fingerprint import hashes, known_share
 from tensorcontrast.cli.shared.many import read_all
 from tensorcontrast.cli.shared.session import Session, listing, safe
+from tensorcontrast.cli.shared.stored import hashes_of, known_share, selected, taken
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.utils.names import listed
@@ -22,11 +23,13 @@ from tensorcontrast.utils.names import listed
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
     from tensorcontrast.classify.evaluation import AnswerScores
-    from tensorcontrast.recordings import Recordings
 
 __all__ = ["evaluate_answers"]
 
 Array = NDArray[Any]
+
+#: Windows on which the parts of a classifier are compared, at most.
+MAX_WINDOWS_FOR_PARTS = 1000
 
 
 def evaluate_answers(
@@ -43,6 +46,7 @@ def evaluate_answers(
     force: bool,
 ) -> None:
     """Score the answers of a model on the labelled windows of ``test``."""
+    from tensorcontrast.classify.deciding import agreement_of_parts, what_decides
     from tensorcontrast.classify.evaluation import score_answers
 
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
@@ -56,8 +60,8 @@ def evaluate_answers(
             f"{test} has no labels, without which nothing can be scored; name them with --labels "
             f"(columns: {listed(rec.columns)})"
         )
-    rec = rec[rec.y >= 0]
-    assert rec.y is not None
+    if model.smooth is None:  # else neighbours without a label count too
+        rec = selected(rec, np.flatnonzero(rec.y >= 0))
     seen = None
     if train is not None:
         plain = replace(reading, labels=None, drop_unlabelled=False, inside_annotations=False)
@@ -76,24 +80,49 @@ def evaluate_answers(
             f"{test} does not say whose the windows are, so that nothing tells whether a subject "
             "was in train; name the column with --groups"
         )
-    with session.progress("answers"):
-        timeline = model.timeline(rec)
-    names = np.array([*(rec.classes or map(str, range(rec.n_classes)))])
+    timeline = answered(session, model, rec)
+    judged = np.flatnonzero(rec.y >= 0)
+    names = np.array([*(rec.classes or map(str, range(int(rec.y.max()) + 1)))])
+    true = names[rec.y[judged]]
     scores = score_answers(
-        names[rec.y], timeline.label, timeline.probabilities, timeline.classes, rec.groups
+        true,
+        timeline.label[judged],
+        timeline.probabilities[judged],
+        timeline.classes,
+        None if rec.groups is None else rec.groups[judged],
     )
-    unknown = sorted(set(names[rec.y].tolist()) - set(timeline.classes))
+    unknown = sorted(set(true.tolist()) - set(timeline.classes))
     if unknown:
         session.warn(
             f"the model knows no {listed(unknown)}, so that these windows count as wrong; it knows "
             f"{listed(timeline.classes)}"
         )
+    decision = what_decides(model)
+    some = np.linspace(0, len(rec) - 1, min(len(rec), MAX_WINDOWS_FOR_PARTS)).astype(np.intp)
+    alone = agreement_of_parts(model, taken(rec, some))
     if page is not None:
-        _write(page, scores, path, rec, told, _command(path, test, train, test_groups, page))
-    _tell(session, scores, path, rec, shared, page)
+        from tensorcontrast.report.html import render_html
+        from tensorcontrast.report.of_answers import report_of_answers
+
+        words = [*([] if train is None else ["--train", train])]
+        words += [] if test_groups is None else ["--test-groups", test_groups]
+        words += ["--allow-leakage"] if allow_leakage else []
+        words += [*reading.arguments(), "-o", str(page), "--force"]
+        command = shlex.join(["tensorcontrast", "evaluate", str(path), "--test", test, *words])
+        data = report_of_answers(
+            scores,
+            title=f"Answers of {path.name} on {rec.name or 'recordings'}",
+            leakage=told,
+            command=command,
+            decision=decision,
+            alone=alone,
+        )
+        with atomic_write(page) as stream:
+            stream.write(render_html(data).encode("utf-8", errors="replace"))
+    _tell(session, scores, path, rec, shared, page, {**decision.to_dict(), "same_alone": alone})
 
 
-def _of_groups(rec: Recordings, wanted: str, data: str) -> Recordings:
+def _of_groups(rec: Any, wanted: str, data: str) -> Any:
     if rec.groups is None:
         raise InvalidInputError(
             f"{data} does not say whose the windows are; name the column with --groups, or leave "
@@ -107,28 +136,26 @@ def _of_groups(rec: Recordings, wanted: str, data: str) -> Recordings:
             f"{data}: no group {listed(missing)} for --test-groups; there are "
             f"{listed(sorted(set(texts.tolist())))}"
         )
-    return rec[np.isin(texts, names)]
+    return selected(rec, np.flatnonzero(np.isin(texts, names)))
 
 
-def _shared(
-    model: ContrastiveClassifier, seen: Recordings | None, test: Recordings
-) -> dict[str, Any]:
+def _shared(model: ContrastiveClassifier, seen: Any, test: Any) -> dict[str, Any]:
     """Subjects and share of windows that train and test have in common."""
     kept = getattr(model.extractor_, "fitted_on_", None) or {}
     known = set(kept.get("groups") or [])
     share = 0.0
     if kept.get("sketch") is not None:
-        share = known_share(test.X, kept["sketch"])
+        share = known_share(test, kept["sketch"])
     if seen is not None:
         if seen.groups is not None:
             known |= set(seen.groups.astype(np.str_).tolist())
-        same = np.isin(hashes(test.X), hashes(seen.X)).mean()
+        same = np.isin(hashes_of(test), hashes_of(seen)).mean()
         share = max(share, float(same), _overlapping(seen, test))
     own = set() if test.groups is None else set(test.groups.astype(np.str_).tolist())
     return {"subjects": sorted(known & own), "windows": share}
 
 
-def _overlapping(seen: Recordings, test: Recordings) -> float:
+def _overlapping(seen: Any, test: Any) -> float:
     """Share of the test windows that overlap a training window in a recording of that name."""
     places = [(rec.columns.get("recording"), rec.columns.get("start")) for rec in (seen, test)]
     (names, starts), (own_names, own_starts) = places
@@ -156,32 +183,14 @@ def _told(shared: dict[str, Any]) -> str:
     return " and ".join(parts)
 
 
-def _command(path: Path, test: str, train: str | None, test_groups: str | None, page: Path) -> str:
-    words = ["tensorcontrast", "evaluate", str(path), "--test", test]
-    words += [] if train is None else ["--train", train]
-    words += [] if test_groups is None else ["--test-groups", test_groups]
-    return shlex.join([*words, "-o", str(page)])
-
-
-def _write(
-    page: Path, scores: AnswerScores, model: Path, rec: Recordings, leakage: str, command: str
-) -> None:
-    from tensorcontrast.report.html import render_html
-    from tensorcontrast.report.of_answers import report_of_answers
-
-    title = f"Answers of {model.name} on {rec.name or 'recordings'}"
-    text = render_html(report_of_answers(scores, title=title, leakage=leakage, command=command))
-    with atomic_write(page) as stream:
-        stream.write(text.encode("utf-8", errors="replace"))
-
-
 def _tell(
     session: Session,
     scores: AnswerScores,
     model: Path,
-    rec: Recordings,
+    rec: Any,
     shared: dict[str, Any],
     page: Path | None,
+    decided_by: dict[str, Any],
 ) -> None:
     def number(value: float | None) -> str:
         return "—" if value is None else f"{value:.3f}"
@@ -243,6 +252,7 @@ def _tell(
             "by_class": scores.by_class,
             "by_subject": scores.by_group,
             "shared": shared,
+            "decided_by": decided_by,
             "page": None if page is None else str(page),
             "seconds": round(session.seconds, 3),
         },

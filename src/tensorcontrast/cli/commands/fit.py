@@ -241,8 +241,9 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
     section = settings.data
     own: dict[str, Any] = {
         name: getattr(section, name)
-        for name in ("fs", "labels", "groups", "sample", "time", "window", "step", "where")
+        for name in ("fs", "labels", "groups", "sample", "time", "where")
     }
+    own |= {name: getattr(section, name) for name in ("window", "step", "resample")}
     own |= {name: getattr(section, name) for name in recordings.LABELLING}
     own["data_format"] = section.format
     own["channels"] = None if section.channels is None else ",".join(section.channels)

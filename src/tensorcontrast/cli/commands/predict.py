@@ -9,21 +9,24 @@ import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
+from tensorcontrast.cli.shared.answering import KeptAnswers, answered
 from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.many import ManyData, load_classifier, read_all
 from tensorcontrast.cli.shared.options import Force, complete_files
 from tensorcontrast.cli.shared.session import Session, facts, listing, safe
-from tensorcontrast.errors import FileError
+from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
+from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
-    from tensorcontrast.classify import ContrastiveClassifier, Timeline
-    from tensorcontrast.recordings import Recordings
+    from tensorcontrast.classify import Timeline
 
 __all__ = ["predict"]
 
 ANSWERS = "Answers"
 PICTURES = (".png", ".svg", ".pdf")
+#: What stands for the name of a recording in the name of the output.
+PLACE = "{recording}"
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
@@ -48,7 +51,8 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="What to write: .csv, .tsv, .json, .parquet, or .edf (EDF+ annotations).",
+            help="What to write: .csv, .tsv, .json, .parquet, or annotations of one recording: "
+            ".edf (EDF+), .txt or .fif (MNE). '{recording}.edf' writes one file each.",
             show_default=False,
         ),
     ],
@@ -83,9 +87,10 @@ def predict(
     """Say what happens when: one row per window or merged segment, with its probability.
 
     Rows have recording, start_s, end_s, label and probability. Channels are picked by name and
-    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers.
+    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers. A
+    command that was stopped goes on where it stopped when it is called again.
     """
-    from tensorcontrast.classify.timeline import check_format
+    from tensorcontrast.classify.timeline import ANNOTATIONS, check_format
 
     try:
         check_format(output)
@@ -95,7 +100,8 @@ def predict(
         raise UsageFailure(f"--plot {plot.name}: pictures are {', '.join(PICTURES)}")
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
-    target = session.target(output, force=force)
+    each = PLACE in output.name
+    target = output.expanduser() if each else session.target(output, force=force)
     picture = None if plot is None else session.target(plot, force=force)
     fitted = load_classifier(model)
     if abstain is not None:
@@ -105,25 +111,61 @@ def predict(
     if dwell is not None:
         fitted.set_params(dwell=dwell)
     rec = read_all(session, data, reading, model=fitted.extractor_)
-    with session.progress("answers"):
-        timeline = fitted.timeline(rec)
-        if picture is not None:
-            timeline.check_times("--plot")
-        edf = target.suffix.lower() == ".edf"  # which has segments
-        shown = timeline.merged() if merge or edf else timeline
-    image = None if picture is None else _drawn(session, fitted, timeline, rec, picture)
-    shown.write(target, probabilities=probabilities)
+    targets = _targets(session, target, rec, force=force) if each else {"": target}
+    segments = target.suffix.lower() in ANNOTATIONS
+    _check(rec, target, segments and not each, merge=merge or segments, plot=plot is not None)
+    kept = KeptAnswers.beside(target.with_name(target.name.replace(PLACE, "answers")), model)
+    timeline = answered(session, fitted, rec, kept)
+    shown = timeline.merged() if merge or segments else timeline
+    image = None if picture is None else _drawn(session, timeline, rec, picture)
+    for name, lines in shown.by_recording().items() if each else [("", shown)]:
+        lines.write(targets[name], probabilities=probabilities)
     if picture is not None and image is not None:
         with atomic_write(picture) as stream:
             stream.write(image)
-    _tell(session, target, picture, model, timeline, len(shown), rec)
+    kept.clear()
+    files = list(targets.values())
+    _tell(session, files, picture, model, timeline, len(shown), rec, kept.n_found)
+
+
+def _check(rec: Any, target: Path, single: bool, *, merge: bool, plot: bool) -> None:
+    """Raise before any work where the output needs times, or a ``single`` recording."""
+    from tensorcontrast.classify.timeline import no_times
+
+    if rec.fs is None or "start" not in rec.columns:
+        if plot or merge:
+            raise no_times("--plot" if plot else "merging")
+    names = np.unique(rec.columns.get("recording", [])).tolist()
+    if single and len(names) > 1:
+        raise InvalidInputError(
+            f"{target.name}: a file of annotations is of one recording, but there are "
+            f"{listed(names, 4)}; write one file each with -o '{PLACE}{target.suffix}', or all as "
+            ".csv"
+        )
+
+
+def _targets(session: Session, pattern: Path, rec: Any, *, force: bool) -> dict[str, Path]:
+    """File of each recording: the pattern with its name, without the suffix where that is clear."""
+    source = rec.columns.get("recording")
+    names = list(dict.fromkeys(map(str, [rec.name or "recording"] if source is None else source)))
+    flat = [name.replace("/", "-").replace("\\", "-") for name in names]
+    stems = [Path(name).stem for name in flat]
+    shown = stems if len(set(stems)) == len(names) else flat
+    if len(set(shown)) < len(names):
+        raise InvalidInputError(
+            f"-o {pattern.name}: the names of recordings are alike as names of files "
+            f"({listed(names, 4)}); write one table for all"
+        )
+    return {
+        name: session.target(pattern.with_name(pattern.name.replace(PLACE, part)), force=force)
+        for name, part in zip(names, shown, strict=True)
+    }
 
 
 def _drawn(
     session: Session,
-    model: ContrastiveClassifier,
     timeline: Timeline,
-    rec: Recordings,
+    rec: Any,
     picture: Path,
 ) -> bytes:
     """Picture of the timeline, with the labels of DATA where it has any."""
@@ -135,7 +177,7 @@ def _drawn(
     with session.progress(f"drawing {picture.name}"):
         truth = None
         if rec.y is not None and (rec.y >= 0).any():
-            names = np.array([*(rec.classes or map(str, range(rec.n_classes))), ""])
+            names = np.array([*(rec.classes or map(str, range(int(rec.y.max()) + 1))), ""])
             sure = np.ones((len(rec), 1))
             truth = Timeline.from_answers(rec, names[rec.y], sure, ("",))
         n_recordings = len(np.unique(timeline.recording))
@@ -151,12 +193,13 @@ def _drawn(
 
 def _tell(
     session: Session,
-    target: Path,
+    files: list[Path],
     picture: Path | None,
     model: Path,
     timeline: Timeline,
     n_rows: int,
-    rec: Recordings,
+    rec: Any,
+    n_found: int,
 ) -> None:
     counts = {name: int((timeline.label == name).sum()) for name in timeline.classes}
     unknown = int((timeline.label == "").sum())
@@ -164,7 +207,7 @@ def _tell(
     for name, count in [*counts.items(), *([("unknown", unknown)] if unknown else [])]:
         table.add_row(safe(name, 40), f"{count:,}", f"{count / len(timeline):.1%}")
     shown: dict[str, object] = {
-        "answers": safe(target),
+        "answers": safe(files[0] if len(files) == 1 else f"{len(files)} files, as {files[0]}"),
         "size": f"{n_rows:,} rows for {len(timeline):,} windows",
     }
     if picture is not None:
@@ -172,7 +215,7 @@ def _tell(
     shown["time"] = f"{session.seconds:.1f} s"
     session.result(
         {
-            "answers": str(target),
+            "answers": str(files[0]) if len(files) == 1 else [str(file) for file in files],
             "model": str(model),
             "data": rec.name,
             "windows": len(timeline),
@@ -180,6 +223,7 @@ def _tell(
             "recordings": len(np.unique(timeline.recording)),
             "counts": counts,
             "unknown": unknown,
+            "resumed_after": n_found,
             "plot": None if picture is None else str(picture),
             "seconds": round(session.seconds, 3),
         },

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
 from tensorcontrast.cli.shared.failures import UsageFailure
@@ -18,11 +19,15 @@ from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.recordings import Recordings
 
 __all__ = ["train"]
 
+Array = NDArray[Any]
 MODEL = "Model"
+#: Bytes of windows of a store that train the classifier, at most; all train the features.
+MAX_BYTES_FOR_CLASSIFIER = 512 * 2**20
+#: Of these, windows without a label, at most, and labels of each class that are always used.
+MAX_UNLABELLED, MIN_LABELS_PER_CLASS = 2000, 100
 
 
 def _option(*names: str, help: str, **more: Any) -> Any:
@@ -74,7 +79,7 @@ def train(
 
     All windows train the features, the labelled ones the classifier. Labels are a column, the
     annotations, or a table of their own: --labels labels.csv with the columns recording, start_s,
-    end_s (optional) and label.
+    end_s (optional) and label. Of a store only some windows are in memory at a time.
     """
     if missing not in ("error", "mask"):
         raise UsageFailure(f"--missing {missing!r}: use error or mask")
@@ -87,6 +92,11 @@ def train(
     if kept.path is not None and target.absolute() == kept.path.absolute():
         raise UsageFailure("the model (-o) and the checkpoint need files of their own")
     rec = read_all(session, data, reading, gaps=missing == "mask")
+    if missing == "mask" and not isinstance(rec.X, np.ndarray):
+        raise UsageFailure(
+            "--missing mask needs all windows in memory and is not for stores; name the recordings "
+            "that the store was made of"
+        )
     if rec.y is None or not (rec.y >= 0).any():
         raise InvalidInputError(
             f"{', '.join(data)}: no window has a label; name their column or annotations, or a "
@@ -103,7 +113,7 @@ def train(
 
 def _fitted(
     session: Session,
-    rec: Recordings,
+    rec: Any,
     rank: int | None,
     seed: int,
     missing: str,
@@ -124,19 +134,89 @@ def _fitted(
         core = PLC(callback=show) if rank is None else PLC(rank=rank, callback=show)
         features = ContrastiveFeatures(decompose=core, missing=missing, random_state=seed)
         model = ContrastiveClassifier(features, random_state=seed, **options)
+        state: dict[str, Any] = {"checkpoint": kept.path, "resume": kept.resume or None}
         try:
-            model.fit(rec, checkpoint=kept.path, resume=kept.resume or None)
+            if isinstance(rec.X, np.ndarray):
+                model.fit(rec, **state)
+            else:
+                features.fit(rec, **state)
+                update(text="classifier")
+                learn_classes(session, model, features, rec)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
-    plain = changed_fitted(
-        model,
-        features=changed(features, decompose=changed(core, callback=None)),
-    )
-    plain.extractor_ = without_callback(model.extractor_)
-    return plain
+    plain = changed(features, decompose=changed(core, callback=None))
+    done = changed_fitted(model, features=plain)
+    done.extractor_ = without_callback(model.extractor_)
+    return done
 
 
-def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Recordings) -> None:
+def learn_classes(
+    session: Session,
+    model: ContrastiveClassifier,
+    fitted: Any,
+    rec: Any,
+    max_bytes: int = MAX_BYTES_FOR_CLASSIFIER,
+) -> None:
+    """Train the classifier of a model whose features are fitted, with some windows of a store."""
+    from sklearn.base import clone
+    from sklearn.frozen import FrozenEstimator
+
+    from tensorcontrast.classify import smoothing
+    from tensorcontrast.cli.shared.stored import taken
+
+    class Fitted(FrozenEstimator):
+        """Features that stay as they are when the classifier is fitted."""
+
+        def fit(self, X: Any, y: Any = None) -> Any:
+            return self
+
+    chosen = chosen_windows(rec, max_bytes)
+    n_labels, n_used = int((rec.y >= 0).sum()), int((rec.y[chosen] >= 0).sum())
+    if n_used < n_labels:
+        session.note(f"{n_used:,} of {n_labels:,} labels train the classifier, taken from all")
+    smooth = model.smooth
+    model.set_params(features=Fitted(fitted), smooth=None)
+    model.fit(taken(rec, chosen))
+    model.extractor_ = fitted
+    model.set_params(features=clone(fitted), smooth=smooth)
+    if "recording" in rec.columns:  # neighbours are known from all windows alone
+        names = rec.y if rec.classes is None else np.array([*rec.classes, ""])[rec.y]
+        place = {name: k for k, name in enumerate(model.classes_.tolist())}
+        codes = np.array([place.get(name, -1) for name in names.tolist()])
+        runs = list(
+            smoothing.runs_of(rec.columns["recording"], rec.columns.get("start"), rec.n_times)
+        )
+        model.stay_ = smoothing.learn_stay(runs, codes, model.n_labels_ / model.n_labels_.sum())
+    if smooth is not None:
+        model._stay()  # tells where nothing was learned
+
+
+def chosen_windows(rec: Any, max_bytes: int = MAX_BYTES_FOR_CLASSIFIER) -> NDArray[np.int64]:
+    """Numbers of the windows of a store that train the classifier: all, where they fit.
+
+    Else the labelled ones, or as many of each class as its share allows, and some of the others,
+    evenly from all of the store.
+    """
+    row = max(1, rec.n_channels * rec.n_times * rec.X.dtype.itemsize)
+    most = max(1, max_bytes // row)
+    if len(rec) <= most:
+        return np.arange(len(rec))
+    labelled = np.flatnonzero(rec.y >= 0)
+    share = min(1.0, most / 2 / max(1, len(labelled)))
+    parts = []
+    for code in np.unique(rec.y[labelled]):
+        own = np.flatnonzero(rec.y == code)
+        count = min(len(own), max(round(share * len(own)), MIN_LABELS_PER_CLASS))
+        parts.append(own[np.linspace(0, len(own) - 1, count).astype(np.intp)])
+    rest = np.flatnonzero(rec.y < 0)
+    count = min(len(rest), MAX_UNLABELLED, max(1, most // 2))
+    parts.append(rest[np.linspace(0, len(rest) - 1, count).astype(np.intp)])
+    return np.sort(np.concatenate(parts))
+
+
+def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any) -> None:
+    from tensorcontrast.classify.deciding import what_decides
+
     checked = model.validation_
     n_groups = 0 if rec.groups is None else len(np.unique(rec.groups))
     labels = dict(zip(map(str, model.classes_.tolist()), model.n_labels_.tolist(), strict=True))
@@ -154,8 +234,20 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Rec
     if checked["accuracy"] is not None:
         told = (
             f"accuracy {checked['accuracy']:.3f} on {checked['n_windows']} labels, by models "
-            f"trained on {by}; calibration error {checked['calibration_error']:.3f}"
+            f"trained on {by}; calibration error {checked['calibration_error']:.3f}, softmax "
+            f"temperature {model.temperature_:.3g}"
         )
+    decision = what_decides(model)
+    shown: dict[str, object] = {
+        "model": safe(target),
+        "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
+        "decided by": str(decision),
+        "held out": told,
+    }
+    if model.stay_ is not None:
+        used = "used" if decision.smooth else "not used without --smooth"
+        lasts = 1 / (1 - model.stay_) if model.dwell is None else float(model.dwell)
+        shown["neighbours"] = f"a class lasts {lasts:,.1f} windows on average ({used})"
     session.result(
         {
             "model": str(target),
@@ -167,17 +259,11 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Rec
             "inputs": int(model.coef_.shape[1]),
             "temperature": model.temperature_,
             "stay": model.stay_,
+            "decided_by": decision.to_dict(),
             "held_out": checked,
             "seconds": round(session.seconds, 3),
         },
-        facts(
-            {
-                "model": safe(target),
-                "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
-                "held out": told,
-                "time": f"{session.seconds:.1f} s",
-            }
-        ),
+        facts({**shown, "time": f"{session.seconds:.1f} s"}),
         table,
         summary=True,
     )

@@ -40,6 +40,7 @@ _OPTIONS = {
     "random_state": "--seed",
     "rank": "--rank",
     "representation": "--representation",
+    "resample": "--resample",
     "resume": "--resume",
     "robust": "--robust",
     "sample": "--sample",

@@ -138,9 +138,10 @@ def open_data(data: str, options: Reading, cluster: Cluster) -> StoredRecordings
         return None
     if cluster.scheduler not in (None, "local") and (cluster.workers or cluster.memory_limit):
         raise UsageFailure("--workers and --memory-limit are for --scheduler local")
-    names = ("labels", "groups", "sample", "time", "where", "window", "step", "drop_nan")
+    names = ("labels", "groups", "sample", "time", "where", "drop_nan")
+    windows = ("window", "step", "resample")
     labelling = ("annotations", "inside_annotations", "label_share", "drop_unlabelled")
-    for name in (*names, *labelling):
+    for name in (*names, *windows, *labelling):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise UsageFailure(

@@ -111,6 +111,10 @@ class Reading:
         str | None,
         _option("--step", metavar="S", help="From window to window; at most, and by default, one."),
     ] = None
+    resample: Annotated[
+        float | None,
+        _option("--resample", metavar="HZ", help="Bring all recordings to this rate first."),
+    ] = None
     data_format: Annotated[
         str | None,
         _option(
@@ -183,6 +187,8 @@ def read(
     names, windows = options.channel_names, cutting.asked(options.window, options.step)
     if options.fs is not None and not options.fs > 0:
         raise UsageFailure(f"--fs {options.fs:g} is not above 0")
+    if options.resample is not None and not 0 < options.resample < math.inf:
+        raise UsageFailure(f"--resample {options.resample:g} is not above 0")
     if model is not None and windows is None:
         windows = cutting.of_model(model, options.step)
         longer_than = model
@@ -196,8 +202,11 @@ def read(
             rec, cut = _read_file(data, options, names, windows, model, gaps or options.drop_nan)
         for condition in options.where or []:
             rec = _where(session, rec, condition, data)
-        if options.fs is not None:
+        done = options.resample is not None and rec.fs == options.resample  # by the reader
+        if options.fs is not None and not done:
             rec = _with_rate(rec, options.fs, data)
+        if options.resample is not None:
+            rec = _at_rate(rec, options.resample, data)
         rec = _pick(session, rec, names, model)
         if windows is not None and not cut:
             rec = cutting.cut(session, rec, windows, longer_than)
@@ -210,11 +219,16 @@ def read(
 
 
 def check_rate(rec: Any, data: str, model: ContrastiveFeatures) -> None:
-    """Raise where nothing tells the rate of recordings for a model that knows its own."""
+    """Raise where recordings have another rate than the model, or do not tell theirs."""
     if model.fs_ is not None and rec.fs is None:
         raise InvalidInputError(
             f"{data} does not say its sampling rate and the model was fitted at {model.fs_:g} Hz; "
             f"pass --fs {model.fs_:g} if that is its rate"
+        )
+    if model.fs_ is not None and float(rec.fs) != float(model.fs_):
+        raise InvalidInputError(
+            f"{data} has a sampling rate of {rec.fs:g} Hz, but the model was fitted at "
+            f"{model.fs_:g} Hz; pass --resample {model.fs_:g}"
         )
 
 
@@ -299,6 +313,7 @@ def _read_file(
         "channels": names,
         "label_share": options.label_share,
         "drop_unlabelled": options.drop_unlabelled or None,
+        "resample": options.resample,
         "allow_nan": gaps or None,
     }
     for keyword, value in wanted.items():
@@ -383,6 +398,16 @@ def _where(session: Session, rec: Recordings, condition: str, data: str) -> Reco
         raise InvalidInputError(f"{data}: --where {condition} leaves no window")
     session.detail(f"{int(keep.sum())} of {len(rec)} windows have {condition}")
     return rec[keep]
+
+
+def _at_rate(rec: Recordings, fs: float, data: str) -> Recordings:
+    """Bring windows to another rate, where the reader has not done so with their recordings."""
+    if rec.fs is None:
+        raise InvalidInputError(
+            f"{data} does not say its sampling rate, from which --resample {fs:g} could start; "
+            "pass it with --fs"
+        )
+    return rec.resample(fs)
 
 
 def _with_rate(rec: Recordings, fs: float, data: str) -> Recordings:

@@ -17,7 +17,9 @@ from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.distributed.store import StoredRecordings
     from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.readers.label_table import LabelRow
     from tensorcontrast.recordings import Recordings
 
 __all__ = ["ManyData", "load_classifier", "read_all", "remember"]
@@ -27,7 +29,7 @@ ManyData = Annotated[
     typer.Argument(
         metavar="DATA...",
         help="One or more of: npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder, a pattern such as "
-        f"'data/*.csv', or a built-in dataset: {', '.join(DATASETS)}.",
+        f"'data/*.csv', a built-in dataset ({', '.join(DATASETS)}); or one Zarr store.",
         autocompletion=complete_data,
         show_default=False,
     ),
@@ -44,8 +46,11 @@ def read_all(
     *,
     model: ContrastiveFeatures | None = None,
     gaps: bool = False,
-) -> Recordings:
-    """Read every DATA as one data set, with the labels of ``--labels FILE`` where that is given."""
+) -> Any:
+    """Read every DATA as one data set, with the labels of ``--labels FILE`` where that is given.
+
+    Of a Zarr store no signals are read; its labels are.
+    """
     from tensorcontrast.distributed.store import is_store
     from tensorcontrast.readers.label_table import (
         is_label_table,
@@ -61,12 +66,14 @@ def read_all(
         options = replace(options, labels=None)
     if model is not None and model.fs_ is not None and options.step is not None:
         options = replace(options, step=_step_in_samples(options.step, model.fs_))
-    for name in data:
-        if is_store(name):
-            raise UsageFailure(
-                f"{name} is a store, and this command needs all windows in memory; name the "
-                "recordings that the store was made of"
-            )
+    stores = [name for name in data if is_store(name)]
+    if stores and len(data) > 1:
+        raise UsageFailure(
+            f"{stores[0]} is a store, which is a data set of its own; name it alone, or convert "
+            "all recordings into one store"
+        )
+    if stores:
+        return _open_store(session, stores[0], options, model, table, rows)
     recs = [recordings.read(session, name, options, model=model, gaps=gaps) for name in data]
     for name, rec in zip(data, recs, strict=True):
         _check_alike(rec, recs[0], name, data[0])
@@ -75,6 +82,34 @@ def read_all(
         return rec
     share = {} if options.label_share is None else {"min_share": options.label_share}
     return label_recordings(rec, rows, where=str(table), **share)
+
+
+def _open_store(
+    session: Session,
+    name: str,
+    options: recordings.Reading,
+    model: ContrastiveFeatures | None,
+    table: str | None,
+    rows: list[LabelRow] | None,
+) -> StoredRecordings:
+    """Open a store, for a model in the form that it was fitted on, with the labels of a table."""
+    from tensorcontrast.cli.shared import stored
+    from tensorcontrast.cli.shared.cluster import Cluster, open_data
+    from tensorcontrast.readers.label_table import labels_by_time
+
+    share = {} if options.label_share is None else {"min_share": options.label_share}
+    if rows is not None:
+        options = replace(options, label_share=None)
+    rec: Any
+    if model is None:
+        rec = open_data(name, options, Cluster())
+    else:
+        rec = stored.opened(session, name, options, Cluster(), model=model)
+    if rows is not None:
+        y, classes = labels_by_time(rec, rows, where=str(table), **share)
+        rec = replace(rec, y=y, classes=classes)
+    opened: StoredRecordings = rec
+    return opened
 
 
 def _step_in_samples(step: str, fs: float) -> str:
@@ -90,8 +125,8 @@ def _check_alike(rec: Recordings, first: Recordings, name: str, first_name: str)
     if rec.fs != first.fs:
         rates = ["an unknown rate" if r.fs is None else f"{r.fs:g} Hz" for r in (rec, first)]
         raise InvalidInputError(
-            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; resample one of them "
-            "(Recordings.resample), pass --fs where the rate is unknown, or leave one out"
+            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; bring both to one "
+            "rate with --resample HZ, pass --fs where the rate is unknown, or leave one out"
         )
     if rec.n_times != first.n_times:
         raise InvalidInputError(
@@ -114,8 +149,9 @@ def load_classifier(path: Path) -> ContrastiveClassifier:
     return model
 
 
-def remember(model: Any, rec: Recordings) -> None:
+def remember(model: Any, rec: Any) -> None:
     """Keep with features what they were fitted on: windows, their step, and whose they were."""
+    from tensorcontrast.cli.shared.cluster import lazy_sketch
     from tensorcontrast.cli.shared.fingerprint import sketch
 
     step = None
@@ -127,6 +163,6 @@ def remember(model: Any, rec: Recordings) -> None:
         "name": rec.name,
         "samples": len(rec),
         "step": step if step is not None and 0 < step <= rec.n_times else None,
-        "sketch": sketch(rec.X),
+        "sketch": sketch(rec.X) if isinstance(rec.X, np.ndarray) else lazy_sketch(rec.X),
         "groups": groups[:MAX_GROUPS],
     }

@@ -36,6 +36,7 @@ class DataSettings(_Section):
     where: list[str] | None = None
     window: float | str | None = None
     step: float | str | None = None
+    resample: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     format: str | None = None
     annotations: str | None = None
     inside_annotations: bool = False

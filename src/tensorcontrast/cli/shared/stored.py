@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["feature_blocks", "features_of", "known_share", "opened", "sampled"]
+__all__ = [
+    "feature_blocks",
+    "features_of",
+    "hashes_of",
+    "known_share",
+    "opened",
+    "sampled",
+    "selected",
+    "taken",
+    "window_blocks",
+]
 
 Array = NDArray[Any]
 
@@ -140,15 +150,29 @@ def feature_blocks(
     model: ContrastiveFeatures, rec: Any, *, spread: bool = False
 ) -> Iterator[Array]:
     """Features of some windows after the other, in their order; ``spread``: by a cluster."""
-    if isinstance(rec.X, np.ndarray):
-        for start in range(0, len(rec), BLOCK):
-            yield model.transform(rec[start : start + BLOCK])
-    elif spread:
+    if spread and not isinstance(rec.X, np.ndarray):
         yield from _by_workers(model, rec)
     else:
+        for block in window_blocks(rec, gaps=model.missing == "mask"):
+            yield model.transform(block)
+
+
+def window_blocks(rec: Any, *, gaps: bool, most: int = BLOCK) -> Iterator[Recordings]:
+    """Give some windows after the other, in their order.
+
+    Parameters
+    ----------
+    gaps : bool
+        Whether signals of a store may have missing values.
+    most : int
+        Windows of a block of recordings in memory, at most.
+    """
+    if isinstance(rec.X, np.ndarray):
+        for start in range(0, len(rec), most):
+            yield rec[start : start + most]
+    else:
         for start, X in _signals(rec.X):
-            numbers = np.arange(start, start + len(X))
-            yield model.transform(_checked(X, numbers, rec, gaps=model.missing == "mask"))
+            yield _checked(X, np.arange(start, start + len(X)), rec, gaps=gaps)
 
 
 def _signals(X: Any) -> Iterator[tuple[int, Array]]:
@@ -217,13 +241,18 @@ def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[A
 
 def known_share(rec: Any, kept: NDArray[np.int64]) -> float:
     """Share of the windows that were among those of a sketch, as far as it reaches."""
+    return share_among(hashes_of(rec), kept)
+
+
+def hashes_of(rec: Any) -> NDArray[np.int64]:
+    """Sorted hashes of the distinct windows of recordings in memory or in a store."""
     if isinstance(rec.X, np.ndarray):
-        return share_among(hashes(rec.X), kept)
+        return hashes(rec.X)
     from tensorcontrast.distributed import blocks
 
     X = rec.X.rechunk({1: -1, 2: -1})
     found = blocks.computed(blocks.each(hashes, X.to_delayed().ravel().tolist()))
-    return share_among(np.unique(np.concatenate(found)), kept)
+    return np.unique(np.concatenate(found))
 
 
 def sampled(session: Session, rec: Any, model: ContrastiveFeatures) -> Recordings:
@@ -231,15 +260,35 @@ def sampled(session: Session, rec: Any, model: ContrastiveFeatures) -> Recording
     if isinstance(rec.X, np.ndarray):
         read: Recordings = rec
         return read
-    from tensorcontrast.recordings import Recordings
-
     row = max(1, rec.n_channels * rec.n_times * rec.X.dtype.itemsize)
     most = max(1, min(SHOWN, SHOWN_BYTES // row))
     chosen = np.arange(len(rec))
     if most < len(rec):
         chosen = np.linspace(0, len(rec) - 1, most).round().astype(np.int64)
         session.note(f"{most:,} of {len(rec):,} windows are shown")
-    gaps = model.missing == "mask"
+    return taken(rec, chosen, gaps=model.missing == "mask")
+
+
+def selected(rec: Any, index: NDArray[np.intp]) -> Any:
+    """Choose windows of recordings in memory or in a store, by their sorted numbers."""
+    if isinstance(rec.X, np.ndarray):
+        return rec[index]
+    return replace(
+        rec,
+        X=rec.X[index],
+        y=None if rec.y is None else rec.y[index],
+        groups=None if rec.groups is None else rec.groups[index],
+        columns={name: values[index] for name, values in rec.columns.items()},
+    )
+
+
+def taken(rec: Any, chosen: NDArray[np.int64], *, gaps: bool = False) -> Recordings:
+    """Take windows of recordings in memory or in a store, by their sorted numbers."""
+    if isinstance(rec.X, np.ndarray):
+        found: Recordings = rec[chosen]
+        return found
+    from tensorcontrast.recordings import Recordings
+
     parts = []
     for start, X in _signals(rec.X):
         inside = np.searchsorted(chosen, (start, start + len(X)))
