@@ -44,7 +44,7 @@ def against_tensorly(n: int = 1500, dims: tuple[int, ...] = (18, 33, 33)) -> lis
     def ours(count: int) -> float:
         monitor = Monitor("CPD", max_iter=count, tol=0.0)
         als.run(
-            als.Views.of(X, None),
+            als.Views.from_arrays(X, None),
             factors,
             als.no_contrast,
             alpha=0.0,
@@ -105,7 +105,7 @@ def plc_iteration(
     X, factors = tensor(n, dims), start(dims)
     noise = np.random.default_rng(2).standard_normal(X.shape, dtype=np.float32)
     V = X + noise * (0.1 * X.std())
-    views, memory = als.Views.of(X, V), als.Memory()
+    views, memory = als.Views.from_arrays(X, V), als.Memory()
     contrast = PLCContrast(beta=0.03, gamma=1.0, n_clusters=n_clusters)
     state = {"factors": factors}
     H = kernels.khatri_rao(factors)

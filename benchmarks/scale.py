@@ -257,7 +257,7 @@ def _als_seconds(rank: int) -> float:
     X = tensor(7352, (9, 33, 18))
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((d, rank)).astype(np.float32) for d in (9, 33, 18)]
-    views, memory = als.Views.of(X, None), als.Memory()
+    views, memory = als.Views.from_arrays(X, None), als.Memory()
     return best_times(
         {"one": lambda: als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)}
     )["one"]
@@ -268,7 +268,7 @@ def clustering(n: int = 100_000) -> list[Row]:
     dims = (10, 19, 5)  # the core of HAR's tensors
     X = tensor(n, dims)
     V = X + np.random.default_rng(2).standard_normal(X.shape, dtype=np.float32) * (0.1 * X.std())
-    views = als.Views.of(X, V)
+    views = als.Views.from_arrays(X, V)
     rng = np.random.default_rng(1)
     factors = [rng.standard_normal((d, RANK)).astype(np.float32) for d in dims]
     factors = [U / np.linalg.norm(U, axis=0) for U in factors]

@@ -134,7 +134,7 @@ def test_E10_factor_update():
 def test_E11_algorithm_1():
     alpha, beta, gamma = 0.1, 0.02, 0.7
     contrast = PLCContrast(beta, gamma, 3, known=LABELS)
-    views = als.Views.of(X, X_VIEW)
+    views = als.Views.from_arrays(X, X_VIEW)
     factors, features, _, _ = als.sweep(views, FACTORS, contrast, alpha=alpha, memory=als.Memory())
     encoder = Encoder.from_factors(FACTORS, alpha)
 

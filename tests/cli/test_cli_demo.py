@@ -15,7 +15,7 @@ QUICK = {"max_iter": 4, "tol": 0.0}
 
 @pytest.fixture
 def tiny(monkeypatch):
-    config = BenchConfig.of(
+    config = BenchConfig.from_data(
         {
             "datasets": [{"name": "synthetic", "limit": 150}],
             "methods": [

@@ -67,7 +67,7 @@ def test_cores_and_refined_grams_are_those_of_a_loop(dims, monkeypatch):
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_moments_are_the_mean_and_grams_about_it(center, offset):
     X = samples((4, 3, 5), n=50, dtype=np.float32) + np.float32(offset)
-    parts = [compress.Moments(X[:7].mean(axis=0)) for _ in range(3)]
+    parts = [compress.ModeGrams(X[:7].mean(axis=0)) for _ in range(3)]
     for moments, block in zip(parts, (X[:11], X[11:12], X[12:]), strict=True):
         moments.add(block)
     moments = parts[0].merge(parts[1]).merge(parts[2])
@@ -167,7 +167,7 @@ def test_full_ranks_are_the_fit_of_the_data_itself(planted):
 def test_auto_leaves_small_data_alone_and_compresses_large(monkeypatch, planted):
     X, _ = planted
     assert CPD(3, random_state=0).fit(X).core_dims_ == X.shape[1:]
-    monkeypatch.setattr(compress, "LEAST_VALUES", 1)
+    monkeypatch.setattr(compress, "MIN_VALUES_TO_COMPRESS", 1)
     monkeypatch.setattr(compress, "CORE_PER_RANK", 24)
     model = CPD(3, random_state=0).fit(X)
     assert np.prod(model.core_dims_) <= 72

@@ -133,7 +133,7 @@ def test_class_sums(monkeypatch, dtype):
     for i, c in enumerate(labels):
         slow[c] += V[i]
     for few in (512, 2):
-        monkeypatch.setattr(kmeans, "_FEW_CLASSES", few)
+        monkeypatch.setattr(kmeans, "MAX_CLASSES_FOR_ONE_HOT", few)
         sums = class_sums(labels, V, 5)
         assert sums.dtype == np.float64
         np.testing.assert_allclose(sums, slow, atol=1e-5)
@@ -315,7 +315,7 @@ def test_a_centre_without_rows_goes_to_the_farthest_row(monkeypatch):
         cells = find_cells(parts, W, 4, W.dtype, centers=lost)
         assert adjusted_rand_score(y, cells.labels(W)) == 1.0
     # The row itself: the farthest one of all, and it leaves the sum of its old cluster.
-    space = Space.of(moments(W)[0], W.dtype)
+    space = Space.from_moments(moments(W)[0], W.dtype)
     cells = Cells(space, lost)
     V = space(W)
     distance = np.square(V[:, None] - lost[None]).sum(axis=2)

@@ -16,7 +16,7 @@ from tensorcontrast.utils import threads
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sketch data of any size, if there are samples enough."""
-    monkeypatch.setattr(sketch, "LEAST_VALUES", 0)
+    monkeypatch.setattr(sketch, "MIN_VALUES_TO_SKETCH", 0)
 
 
 def data(n: int = 400, noise: float = 0.3) -> np.ndarray:
@@ -59,7 +59,7 @@ def test_samples_of_low_rank_lose_nothing() -> None:
 def test_a_sweep_over_the_rows_is_one_over_samples_in_their_span() -> None:
     X = data(noise=0.0).reshape(400, -1)
     X -= X.mean(axis=0)
-    whole = als.Views.of(X, None)
+    whole = als.Views.from_arrays(X, None)
     brief = runs._sketched(whole, 4, X.shape[1], seed=0)
     assert brief is not None and brief.n_samples < 17 and brief.norm_x == whole.norm_x
     rng = np.random.default_rng(1)
@@ -155,10 +155,10 @@ def test_the_descent_of_plc_starts_from_a_fit_on_a_sketch(monkeypatch: pytest.Mo
 
 
 def test_what_pays() -> None:
-    assert sketch.pays(7352, 2754, 32)
-    assert not sketch.pays(500, 2754, 32)  # samples are few enough as they are
-    assert not sketch.pays(7352, 100, 32)  # no more numbers a sample than rows
-    assert not sketch.pays(7352, 200, 32)  # all iterations take a moment
+    assert sketch.worthwhile(7352, 2754, 32)
+    assert not sketch.worthwhile(500, 2754, 32)  # samples are few enough as they are
+    assert not sketch.worthwhile(7352, 100, 32)  # no more numbers a sample than rows
+    assert not sketch.worthwhile(7352, 200, 32)  # all iterations take a moment
 
 
 @pytest.mark.usefixtures("eager")

@@ -396,7 +396,7 @@ def tensors(n=50, dims=(4, 3, 5), rank=3, seed=0, dtype="float64"):
     V = X + 0.3 * X.std() * rng.standard_normal(X.shape)
     start = [rng.standard_normal((d, rank + 1)) for d in dims]
     factors = [(U / np.linalg.norm(U, axis=0)).astype(dtype) for U in start]
-    return als.Views.of(X.astype(dtype), V.astype(dtype)), y, factors
+    return als.Views.from_arrays(X.astype(dtype), V.astype(dtype)), y, factors
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.01, 0.1, 1.0, 10.0])

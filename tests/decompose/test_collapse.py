@@ -340,7 +340,7 @@ def test_very_long_windows_have_features():
 
 def test_the_start_is_left_alone_where_it_meets_the_data():
     rng = np.random.default_rng(0)
-    views = als.Views.of(rng.normal(size=(50, 20)) / np.sqrt(20), None)
+    views = als.Views.from_arrays(rng.normal(size=(50, 20)) / np.sqrt(20), None)
     factors = [U / np.linalg.norm(U, axis=0) for U in (rng.normal(size=(4, 2)), np.eye(5, 2))]
     assert als.turned(views, factors, 1e-3) is factors
     moved = als.turned(views, factors, 10.0)

@@ -91,9 +91,9 @@ def test_values_whose_squares_leave_the_range_are_told(X):
 @pytest.mark.parametrize("unit", [1.0, 2.0**-90, 2.0**90])
 def test_moments_in_a_unit_are_those_without(unit):
     block = np.random.default_rng(0).normal(size=(30, 4, 5))
-    plain = compress.Moments(block[0])
+    plain = compress.ModeGrams(block[0])
     plain.add(block)
-    scaled = compress.Moments(unit * block[0], unit=compress.rough_size(unit * block))
+    scaled = compress.ModeGrams(unit * block[0], unit=compress.rough_size(unit * block))
     scaled.add(unit * block)
     np.testing.assert_allclose(scaled.mean(True) / unit, plain.mean(True), rtol=1e-12)
     for center in (True, False):
@@ -139,7 +139,7 @@ def test_residuals_of_any_size_agree_with_float64(share, dtype):
     found = kernels.residual_direct(X, W, factors)
     noise = float(4 * np.finfo(dtype).eps) ** 2 * float((exact**2).sum())
     assert found == pytest.approx(wanted, rel=1e-2, abs=noise)
-    views = als.Views.of(X, None)
+    views = als.Views.from_arrays(X, None)
     misfit = float(np.sum((W @ kernels.khatri_rao(factors).T) ** 2)) - 2 * float(
         np.sum(X * (W @ kernels.khatri_rao(factors).T))
     )
@@ -153,7 +153,7 @@ def test_both_views_count_in_the_residual():
     factors = [rng.normal(size=(d, 2)).astype("float32") for d in (4, 5)]
     W, V = (rng.normal(size=(30, 2)).astype("float32") for _ in range(2))
     X, X_view = (kernels.cp_to_flat(w, factors) + np.float32(1e-4) for w in (W, V))
-    views = als.Views.of(X, X_view)
+    views = als.Views.from_arrays(X, X_view)
     residual = views.residual(-views.norm_squared, als.Features(W, V), factors)
     assert residual == pytest.approx(2 * X.size * 1e-8, rel=0.05)
 

@@ -509,7 +509,7 @@ def test_sketches_of_blocks_are_those_of_the_whole(
 ) -> None:
     from tensorcontrast.cp import sketch
 
-    monkeypatch.setattr(sketch, "LEAST_VALUES", 0)
+    monkeypatch.setattr(sketch, "MIN_VALUES_TO_SKETCH", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 4, 9, 6)).astype(np.float32)
     X += np.einsum("nr,ar,br,cr->nabc", *(rng.standard_normal((d, 3)) for d in X.shape)).astype(

@@ -244,7 +244,7 @@ def test_a_run_grows_and_is_never_mixed(folder, whole, tmp_path):
 
 
 def test_new_settings_leave_old_hashes_alone():
-    config = BenchConfig.of({"datasets": ["watch"], "methods": ["cpd"]})
+    config = BenchConfig.from_data({"datasets": ["watch"], "methods": ["cpd"]})
     assert config.hash == "2782eb115a4645620bc1ff52c34217e939db0ede1444ae1d0e8e71209fd2218d"
     assert config.replace(fit_budgets=True).hash != config.hash
 
@@ -320,7 +320,7 @@ def made(folder, halves=True):
     methods = [
         {"name": n, "label": m} for n, m in (("plc", "PLC"), ("cpd", "CPD"), ("pca", "ridge"))
     ]
-    config = BenchConfig.of(
+    config = BenchConfig.from_data(
         {"datasets": datasets, "methods": methods, "seeds": 2, "budgets": [30], "title": "Archive"}
     )
     return Run(folder, config, [], {}, TABLE)
@@ -483,7 +483,7 @@ from tensorcontrast.evaluate.config import BenchConfig
 def stop(state):
     if state.done == 2:
         os.kill(os.getpid(), 9)
-config = BenchConfig.of({whole.config.model_dump(mode="json")!r})
+config = BenchConfig.from_data({whole.config.model_dump(mode="json")!r})
 runner.run(config, {str(where)!r}, n_jobs=1, progress=stop, grow=True, artefacts=False)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

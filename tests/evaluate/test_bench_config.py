@@ -132,25 +132,25 @@ def test_tuning_is_checked(tmp_path):
         assert f"line {line}: " in str(caught.value) and words in str(caught.value)
     pca = {"name": "pca", "tune": {"grid": {"n_features": [2]}}}
     with pytest.raises(InvalidInputError, match="no likelihood"):
-        BenchConfig.of({"datasets": ["watch"], "methods": [pca]})
+        BenchConfig.from_data({"datasets": ["watch"], "methods": [pca]})
 
 
 def test_paper_tensors_are_for_the_paper_s_data():
     data = {"datasets": ["watch"], "methods": ["cpd"], "tensorize": "paper"}
     with pytest.raises(InvalidInputError, match="has no tensors or augmentation for 'watch'"):
-        BenchConfig.of(data)
-    assert BenchConfig.of({**data, "datasets": ["har"]}).tensorize == "paper"
+        BenchConfig.from_data(data)
+    assert BenchConfig.from_data({**data, "datasets": ["har"]}).tensorize == "paper"
     with pytest.raises(InvalidInputError, match="'atd-har' is that of HAR"):
-        BenchConfig.of({"datasets": ["watch"], "methods": ["cpd"], "split": "atd-har"})
+        BenchConfig.from_data({"datasets": ["watch"], "methods": ["cpd"], "split": "atd-har"})
 
 
 def test_the_hash_is_that_of_what_results_depend_on():
-    base = BenchConfig.of({"datasets": ["watch"], "methods": ["cpd"]})
+    base = BenchConfig.from_data({"datasets": ["watch"], "methods": ["cpd"]})
     same = base.replace(title="other", n_jobs=7, methods=[{"name": "CPD", "note": "slow"}])
     assert same.hash == base.hash
     for change in ({"seeds": 3}, {"rank": 8}, {"budgets": [10]}, {"methods": ["plc"]}):
         assert base.replace(**change).hash != base.hash
-    assert BenchConfig.of(base.model_dump(mode="json")) == base
+    assert BenchConfig.from_data(base.model_dump(mode="json")) == base
 
 
 @pytest.mark.parametrize("name", PRESETS)

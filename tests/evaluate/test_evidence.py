@@ -11,7 +11,7 @@ from tensorcontrast.evaluate.presets import DEEP_EPOCHS, preset
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.runner import plan, run
 
-CONFIG = BenchConfig.of(
+CONFIG = BenchConfig.from_data(
     {
         "datasets": [
             {

@@ -43,7 +43,7 @@ SMALL = {
 
 
 def config(**changes):
-    return BenchConfig.of({**SMALL, **changes})
+    return BenchConfig.from_data({**SMALL, **changes})
 
 
 def numbers(found):
@@ -279,7 +279,7 @@ from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.runner import run
 import json
 if __name__ == "__main__":
-    run(BenchConfig.of(json.loads(sys.argv[1])), sys.argv[2], n_jobs=int(sys.argv[3]))
+    run(BenchConfig.from_data(json.loads(sys.argv[1])), sys.argv[2], n_jobs=int(sys.argv[3]))
 """
 
 
@@ -288,7 +288,7 @@ SLOW = {**SMALL, "seeds": 4, "methods": [{"name": "plc", "params": {"max_iter": 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    return run(BenchConfig.of(SLOW), tmp_path_factory.mktemp("runs") / "whole", n_jobs=1)
+    return run(BenchConfig.from_data(SLOW), tmp_path_factory.mktemp("runs") / "whole", n_jobs=1)
 
 
 def wait_for_the_end_of_group(group):
@@ -324,7 +324,7 @@ def test_a_killed_run_goes_on(tmp_path, uninterrupted, n_jobs):
     half = Run.load(folder)
     assert 0 < len(half.ok) < 24 and not half.failed
     before = cells.read_bytes()
-    again = run(BenchConfig.of(SLOW), folder, n_jobs=1)
+    again = run(BenchConfig.from_data(SLOW), folder, n_jobs=1)
     assert again.complete and numbers(again) == numbers(uninterrupted)
     assert cells.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
 
@@ -362,7 +362,7 @@ def press(state):
 
 if __name__ == "__main__":
     try:
-        run(BenchConfig.of(json.loads(sys.argv[1])), sys.argv[2], n_jobs=int(sys.argv[3]),
+        run(BenchConfig.from_data(json.loads(sys.argv[1])), sys.argv[2], n_jobs=int(sys.argv[3]),
             progress=press)
     except KeyboardInterrupt as stop:
         assert "of 12 cells are kept" in str(stop), str(stop)
@@ -535,7 +535,7 @@ def test_paper_tensors_of_real_recordings(tmp_path):
     both[1] |= {"limit": 900}
     quick = {"name": "plc-paper", "params": {"max_iter": 12}}
     given = {"datasets": both, "methods": [quick], "budgets": [30, "100%"], "seeds": 1}
-    found = run(BenchConfig.of({**given, "draws": 2}), tmp_path / "run", n_jobs=1)
+    found = run(BenchConfig.from_data({**given, "draws": 2}), tmp_path / "run", n_jobs=1)
     assert found.complete, [cell.message for cell in found.failed]
     assert found.model("har-atd", "PLC (paper)").tensorize_.output_shape_ == (18, 33, 33)
     assert found.model("har-official", "PLC (paper)").spectrogram_.output_shape_ == (9, 33, 4)

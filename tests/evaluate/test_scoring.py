@@ -16,7 +16,7 @@ REC = make_synthetic(n_samples=180, n_channels=3, n_times=64, n_subjects=12, ran
 
 def task(method, budgets=(12, "100%"), **changes):
     given = {"datasets": ["synthetic"], "methods": [method], "rank": 4, "draws": 2}
-    config = BenchConfig.of({**given, "fractions": [0.5, 0.25, 0.25], **changes})
+    config = BenchConfig.from_data({**given, "fractions": [0.5, 0.25, 0.25], **changes})
     return Task(config, config.datasets[0], config.methods[0], 0, tuple(budgets))
 
 

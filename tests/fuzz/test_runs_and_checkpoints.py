@@ -55,7 +55,11 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs") / "run"
     quick = {"name": "cpd", "params": {"max_iter": 5, "tol": 1.0}}
     given = {"datasets": [{"name": "synthetic", "limit": 60}], "methods": [quick, "pca"]}
-    run(BenchConfig.of({**given, "seeds": 1, "budgets": [10, "100%"], "rank": 2}), place, n_jobs=1)
+    run(
+        BenchConfig.from_data({**given, "seeds": 1, "budgets": [10, "100%"], "rank": 2}),
+        place,
+        n_jobs=1,
+    )
     return place
 
 

@@ -38,7 +38,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    found = run(BenchConfig.of(CONFIG), tmp_path_factory.mktemp("run") / "r", n_jobs=1)
+    found = run(BenchConfig.from_data(CONFIG), tmp_path_factory.mktemp("run") / "r", n_jobs=1)
     assert found.complete and not found.problems
     return found
 
@@ -90,7 +90,7 @@ def test_windows_of_the_run_are_those_of_the_scatter(finished):
 
 def test_the_configuration_shown_runs_the_same_again(finished):
     data = report.report_from_run(finished)
-    assert BenchConfig.of(tomllib.loads(data.config)).hash == finished.config.hash
+    assert BenchConfig.from_data(tomllib.loads(data.config)).hash == finished.config.hash
     odd = {"a": 'quote " \\ \x7f \x1b ü', "b": [1, 2.5, True, "x"], "t": [{"k": {"z y": None}}]}
     odd["t"][0]["k"]["w"] = 1e-7
     assert tomllib.loads(toml_text(odd)) == {**odd, "t": [{"k": {"w": 1e-7}}]}

@@ -40,7 +40,7 @@ __all__ = ["ContrastiveClassifier"]
 
 Array = NDArray[Any]
 
-#: Length of the features beside the rows of coupled blocks, whose length is one.
+#: Length of the features next to the rows of coupled blocks, whose length is one.
 FEATURE_LENGTH = 0.5
 #: Windows from which the mean and deviation of the features are learned, at most.
 MAX_WINDOWS_FOR_SCALE = 2000

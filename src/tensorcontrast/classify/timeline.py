@@ -58,7 +58,7 @@ class Timeline:
     def from_answers(
         cls, rec: Recordings, labels: Array, probabilities: Array, classes: Sequence[Any]
     ) -> Timeline:
-        """Put answers for windows beside their times.
+        """Put answers for windows next to their times.
 
         Parameters
         ----------

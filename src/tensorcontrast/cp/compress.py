@@ -1,6 +1,6 @@
-"""Multilinear compression: an orthonormal basis a mode, found in passes over blocks of samples.
+"""Multilinear compression: one orthonormal basis per mode, found in passes over blocks of windows.
 
-With ``V_k`` (I_k, j_k) orthonormal, the core of a sample is ``g = x ×_1 V_1ᵀ … ×_K V_Kᵀ``. Factors
+With ``V_k`` (I_k, j_k) orthonormal, the core of a window is ``g = x ×_1 V_1ᵀ … ×_K V_Kᵀ``. Factors
 ``U_k = V_k U'_k`` then have the Gram matrix of ``U'_k`` and ``XH = GH'``: every update of E8–E12 on
 the core is that on the data with factors held to the span of the bases, and only ‖X‖² is larger,
 by what the core has lost. The first pass sums each mode's Gram matrix; a second one does so after
@@ -9,7 +9,7 @@ other modes is gone, so the bases turn to what a few components can catch); a th
 
 Coupled blocks (E22) are fitted as they are, without a core.
 
-All sums are over samples: blocks come from memory, from a file, from a stream or from a cluster.
+All sums are over windows: blocks come from memory, from a file, from a stream or from a cluster.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 
-#: Numbers a sample that ``"auto"`` keeps for each component.
+#: Numbers per window that ``"auto"`` keeps for each component.
 CORE_PER_RANK = 32
 #: ``"auto"`` leaves tensors alone that it would not make smaller by this factor.
-LEAST_GAIN = 2.5
+MIN_REDUCTION = 2.5
 #: ``"auto"`` leaves data in memory alone that have fewer values (1 GiB in float32): a core costs
 #: detail, and small fits are fast enough.
-LEAST_VALUES = 2**28
+MIN_VALUES_TO_COMPRESS = 2**28
 #: Values that are rotated at a time, so that they stay in the processor's cache.
 _TILE = 2**18
 
@@ -43,7 +43,7 @@ def _tiles(block: Array, work: Callable[[Array, slice], list[Array]]) -> list[Ar
     Tiles are shared among threads, one a processor, each with a BLAS of one thread; the sum is
     taken in the order of the tiles, so that it is the same to the bit.
     """
-    # A power of two, a strip at most: tiles lie at the same samples whatever the blocks are.
+    # A power of two, a strip at most: tiles lie at the same windows whatever the blocks are.
     most = max(1, _TILE // max(1, block[0].size)) if len(block) else 1
     step = min(1 << (most.bit_length() - 1), threads.STRIP_ROWS)
     places = [slice(a, min(a + step, len(block))) for a in range(0, len(block), step)]
@@ -108,8 +108,8 @@ def rough_size(block: Array) -> float:
 
 
 @dataclass
-class Moments:
-    """Sums over samples of the first pass: number, sum, and Gram matrices about a shift.
+class ModeGrams:
+    """Sums over windows of the first pass: number, sum, and Gram matrices about a shift.
 
     The shift, a rough mean, keeps the differences of large sums exact enough; the unit, a rough
     size, keeps squares of very small and very large values in range.
@@ -127,7 +127,7 @@ class Moments:
         self.grams = [np.zeros((d, d)) for d in self.shift.shape]
 
     def add(self, block: Array) -> None:
-        """Take the samples of a block (m, I_1, …, I_K)."""
+        """Take the windows of a block (m, I_1, …, I_K)."""
         centred = block - self.shift
         if self.unit != 1.0:
             centred *= centred.dtype.type(1.0 / self.unit)
@@ -136,8 +136,8 @@ class Moments:
         for G, part in zip(self.grams, mode_grams(centred), strict=True):
             G += part
 
-    def merge(self, other: Moments) -> Moments:
-        """Take the sums of other samples about the same shift."""
+    def merge(self, other: ModeGrams) -> ModeGrams:
+        """Take the sums of other windows about the same shift."""
         self.n += other.n
         self.total += other.total
         for G, part in zip(self.grams, other.grams, strict=True):
@@ -229,7 +229,7 @@ def wanted_ranks(compress: Any, spectra: Sequence[Array], rank: int) -> tuple[in
         return None
     if isinstance(compress, str):
         ranks = ranks_by_size(spectra, CORE_PER_RANK * rank)
-        return ranks if int(np.prod(dims)) >= LEAST_GAIN * int(np.prod(ranks)) else None
+        return ranks if int(np.prod(dims)) >= MIN_REDUCTION * int(np.prod(ranks)) else None
     if isinstance(compress, Sequence):
         if len(compress) != len(dims) or not all(
             isinstance(j, int | np.integer) and 1 <= j <= d
@@ -250,7 +250,9 @@ def may_compress(compress: Any, shape: tuple[int, ...], rank: int) -> bool:
     if not isinstance(compress, str):
         return True
     size = int(np.prod(shape[1:]))
-    return size >= LEAST_GAIN * CORE_PER_RANK * rank and size * shape[0] >= LEAST_VALUES
+    return (
+        size >= MIN_REDUCTION * CORE_PER_RANK * rank and size * shape[0] >= MIN_VALUES_TO_COMPRESS
+    )
 
 
 def compress_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> Sequence[Array]:

@@ -21,7 +21,7 @@ CANCELS = -0.9
 def most_opposed(factors: Factors, feature_gram: Array) -> tuple[float, int, int]:
     """Most negative congruence of two components, and which they are; 0 where there is none.
 
-    The congruence is the product over all modes, samples included, of the cosines between the
+    The congruence is the product over all modes, windows included, of the cosines between the
     components' columns: −1 where one component takes back what the other one adds. ``factors`` have
     columns of unit length or zero; ``feature_gram`` is WᵀW.
 

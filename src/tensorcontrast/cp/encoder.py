@@ -28,7 +28,7 @@ class Encoder:
 
     @classmethod
     def from_factors(cls, factors: Factors, alpha: float | Array) -> Encoder:
-        """Make the encoder of the current factors; ``alpha`` a number or one a component."""
+        """Make the encoder of the current factors; ``alpha`` a number or one per component."""
         HtH = kernels.gram(kernels.in_float64(factors))
         return cls.from_gram(HtH, alpha, factors[0].dtype)
 

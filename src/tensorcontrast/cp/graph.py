@@ -1,7 +1,7 @@
 """The signed pseudo graph (E2, E3) and its products in O(N·R): no N×N array is ever made.
 
 ``S = 2ZZᵀ − 11ᵀ − I`` for one-hot labels Z, so S·V needs only the sums of V over each class.
-These are taken over strips of samples, so that parts of them can be on other machines.
+These are taken over strips of windows, so that parts of them can be on other machines.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class SignedGraph:
     Parameters
     ----------
     labels : (n,) int array
-        Pseudo class of each sample, 0-based.
+        Pseudo class of each window, 0-based.
     known : (n,) int array, optional
-        Labels with −1 for unknown. Pairs of known samples are joined by these, all other pairs by
+        Labels with −1 for unknown. Pairs of known windows are joined by these, all other pairs by
         ``labels``.
     weights : (n,) array, optional
         How surely each label is known, from 0 to 1. A pair is joined by label with the product of
@@ -69,7 +69,7 @@ class SignedGraph:
 
     @property
     def degree(self) -> int:
-        """``d_i = Σ_j |S_ij| = N − 1`` for every sample (E3)."""
+        """``d_i = Σ_j |S_ij| = N − 1`` for every window (E3)."""
         return max(self.n_samples - 1, 1)
 
     def product(self, V: Array) -> Array:
@@ -79,7 +79,7 @@ class SignedGraph:
     def sums(
         self, V: Array, n_classes: int | None = None, n_known: int | None = None
     ) -> list[Array]:
-        """Take the sums over samples that :meth:`product` needs: of V over each class.
+        """Take the sums over windows that :meth:`product` needs: of V over each class.
 
         Where labels are known, also of their V, weighted, over each label and each pseudo class.
         """
@@ -93,12 +93,12 @@ class SignedGraph:
         return out
 
     def given(self, V: Array, sums: list[Array]) -> Array:
-        """Return the rows of ``S V`` from rows of V and :meth:`sums` over all samples."""
+        """Return the rows of ``S V`` from rows of V and :meth:`sums` over all windows."""
         total = sums[0].sum(axis=0)
         out: Array = (2.0 * sums[0] - total).astype(V.dtype)[self.labels]
         out -= V
         if self.known is not None:
-            # Among known samples the cluster's verdict is taken out and the label's put in.
+            # Among known windows the cluster's verdict is taken out and the label's put in.
             at = np.flatnonzero(self.known >= 0)
             put, take = (a.astype(V.dtype) for a in sums[1:])
             c = self._certainty(V.dtype)[at]
@@ -118,13 +118,13 @@ class SignedGraph:
         return V - self.product(V) / self.degree
 
     def among(self, rows: NDArray[np.intp]) -> SignedGraph:
-        """Return the graph among some of the samples."""
+        """Return the graph among some of the windows."""
         known = None if self.known is None else self.known[rows]
         weights = None if self.weights is None else self.weights[rows]
         return SignedGraph(self.labels[rows], known, weights)
 
     def dense(self, rows: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """S among the given samples (all by default): N×N, for plots and tests of small N."""
+        """S among the given windows (all by default): N×N, for plots and tests of small N."""
         at = np.arange(self.n_samples) if rows is None else np.asarray(rows)
         S = 2.0 * self.among(at).joined() - 1.0
         S[at[:, None] == at[None, :]] = 0.0
@@ -149,14 +149,14 @@ def _count(labels: NDArray[np.intp]) -> int:
 
 @dataclass(frozen=True)
 class GraphPart(SignedGraph):
-    """Some rows of the graph, with the sums over all samples that their products need."""
+    """Some rows of the graph, with the sums over all windows that their products need."""
 
     totals: tuple[Array, ...] = ()
     of: int = 0
 
     @property
     def degree(self) -> int:
-        """``d_i = N − 1``, of all N samples."""
+        """``d_i = N − 1``, of all N windows."""
         return max(self.of - 1, 1)
 
     def product(self, V: Array) -> Array:
@@ -165,5 +165,5 @@ class GraphPart(SignedGraph):
 
 
 def label_change(old: NDArray[np.intp] | None, new: NDArray[np.intp]) -> float:
-    """Share of samples that changed their pseudo class (warm starts keep the numbering)."""
+    """Share of windows that changed their pseudo class (warm starts keep the numbering)."""
     return 1.0 if old is None or len(old) != len(new) else float(np.mean(old != new))

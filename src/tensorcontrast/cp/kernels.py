@@ -1,9 +1,9 @@
-"""Kernels of the CP model (E1): matrix products over samples, any order K ≥ 1, no state.
+"""Kernels of the CP model (E1): matrix products over windows, any order K ≥ 1, no state.
 
 Shapes used throughout::
 
-    n = samples, r = rank, i = prod(dims), dims = (I_1, …, I_K)
-    X        (n, i)     samples, each tensor flattened in C order
+    n = windows, r = rank, i = prod(dims), dims = (I_1, …, I_K)
+    X        (n, i)     windows, each tensor flattened in C order
     W        (n, r)     features
     factors  K arrays   (I_k, r)
     H        (i, r)     Khatri–Rao product of the factors, rows in the order of the flattened tensor
@@ -13,7 +13,7 @@ Coupled blocks (E22) have factors of their own and share W: :class:`CoupledFacto
 all blocks. X has the blocks side by side, H has their Khatri–Rao products below each other, and all
 sums over entries are sums over the blocks. A plain list of factors is one block.
 
-Sums over samples that feed an error are taken in float64 whatever the dtype of the arrays.
+Sums over windows that feed an error are taken in float64 whatever the dtype of the arrays.
 
 Arrays may be of any library with the array API (NumPy, PyTorch on any device, CuPy): results are
 of the same library. NumPy has a faster way here and there.
@@ -161,7 +161,7 @@ def row_norms_squared(X: Array) -> Array:
 
 
 def entries(factors: Factors) -> int:
-    """Return the entries i of a sample, the rows of H."""
+    """Return the entries i of a window, the rows of H."""
     return sum(_sizes(factors))
 
 
@@ -209,7 +209,7 @@ def _block_gram(modes: Factors, skip: int | None = None) -> Array:
 
 
 def factor_products(X: Array, W: Array) -> Array:
-    """Q = WᵀX (r, i): the one pass over the samples that serves all modes (E10)."""
+    """Q = WᵀX (r, i): the one pass over the windows that serves all modes (E10)."""
     return _contiguous((X.T @ W).T)  # faster than WᵀX, by the way BLAS packs tall matrices
 
 
@@ -219,7 +219,7 @@ def _contiguous(X: Array) -> Array:
 
 
 def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
-    """Mode-``mode`` MTTKRP (I_mode, r) from Q = WᵀX, summed over all samples.
+    """Mode-``mode`` MTTKRP (I_mode, r) from Q = WᵀX, summed over all windows.
 
     ``M[j, r] = Σ Q[r, …, j, …] ∏_{k≠mode} U_k[·, r]``, as two batched matrix–vector products: the
     modes behind ``mode`` are contracted first, then those before it. Modes of coupled blocks are
@@ -245,7 +245,7 @@ def _inverse_root(G: Array, alpha: float | Array) -> Array:
     """``C⁻¹`` in float64 for the Cholesky factor C of G + diag(alpha), lifted a little if needed.
 
     NumPy alone does it: SciPy brings a BLAS of its own, whose threads would still be spinning
-    when the next product over the samples begins.
+    when the next product over the windows begins.
     """
     xp = array_namespace(G)
     A = _float64(G)
@@ -374,7 +374,7 @@ def residual_direct(X: Array, W: Array, factors: Factors) -> float:
     """``‖X − WHᵀ‖²`` from the differences themselves: right however good the fit is.
 
     For where :func:`residual_squared` has :func:`cancelled`; it costs a product and memory for a
-    block of samples.
+    block of windows.
     """
     H, total = khatri_rao(factors), 0.0
     step = max(1, 2**22 // max(X.shape[1], 1))

@@ -1,4 +1,4 @@
-"""Clustering: from features to the labels of the pseudo graph, by sums over samples.
+"""Clustering: from features to the labels of the pseudo graph, by sums over windows.
 
 k-means begins from the centres of a bounded sample of the rows, or from those of the last
 iteration, and goes on by Lloyd's steps over all rows. A step needs the sums and the counts of the
@@ -34,12 +34,12 @@ FIRST_STEPS = 10
 #: Squared shift of all centres, in cluster space, at which a step was the last.
 SHIFT = 1e-4
 #: Classes up to which sums over them are products with one-hot rows.
-_FEW_CLASSES = 512
+MAX_CLASSES_FOR_ONE_HOT = 512
 
 
 def class_sums(labels: NDArray[np.intp], V: Array, n_classes: int) -> Array:
     """``ZᵀV`` (k, r): sums of the rows of V (n, r) over each class, in float64. Equation E2."""
-    if n_classes > _FEW_CLASSES:
+    if n_classes > MAX_CLASSES_FOR_ONE_HOT:
         n = len(labels)
         Z = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), shape=(n_classes, n))
         return np.asarray(Z @ V.astype(np.float64))
@@ -108,7 +108,7 @@ class Space:
     factor: Array
 
     @classmethod
-    def of(cls, found: Moments, dtype: np.dtype[Any]) -> Space:
+    def from_moments(cls, found: Moments, dtype: np.dtype[Any]) -> Space:
         """Make the space of these moments."""
         spread = np.sqrt(found.squares / max(found.n, 1))
         info = np.finfo(dtype)
@@ -131,7 +131,7 @@ class Space:
 
 def cluster_space(W: Array) -> Array:
     """Features as the clustering sees them: each column centred and scaled to unit variance."""
-    return Space.of(moments(W)[0], W.dtype)(W)
+    return Space.from_moments(moments(W)[0], W.dtype)(W)
 
 
 # ---------------------------------------------------------------------------- centres and labels
@@ -243,10 +243,10 @@ def find_cells(
     if n < n_clusters:
         raise InvalidInputError(
             f"n_samples={n} is fewer than n_clusters={n_clusters}; "
-            "pass a smaller n_clusters or more samples"
+            "pass a smaller n_clusters or more windows"
         )
     if space is None:
-        space = Space.of(parts.summed(moments, W)()[0], dtype)
+        space = Space.from_moments(parts.summed(moments, W)()[0], dtype)
     if centers is not None and centers.shape == (n_clusters, len(space.mean)):
         cells = Cells(space, centers.astype(dtype, copy=False))
         steps = WARM_STEPS if n <= FIRST_ROWS else WARM_STEPS_OF_MANY
@@ -334,10 +334,10 @@ def cluster(
     raw = np.asarray(clone(clusterer).fit_predict(V))
     if raw.shape != (n,):
         raise InvalidInputError(
-            f"clusterer {clusterer!r} gave labels of shape {raw.shape} for {n} samples; "
-            "fit_predict must give one label a sample"
+            f"clusterer {clusterer!r} gave labels of shape {raw.shape} for {n} windows; "
+            "fit_predict must give one label per window"
         )
-    # Noise points (−1 in DBSCAN and HDBSCAN) each stay alone: they are like no other sample.
+    # Noise points (−1 in DBSCAN and HDBSCAN) each stay alone: they are like no other window.
     noise = raw < 0
     labels = np.unique(raw, return_inverse=True)[1].astype(np.intp)
     if noise.any():

@@ -1,11 +1,11 @@
-"""The losses, one function an equation, each with its value and its gradient.
+"""The losses, one function per equation, each with its value and its gradient.
 
 ``W`` and ``V`` (n, r) are the features of the data and of the augmented view (W̃ in the
 equations); a hat means rows of unit length. Rows of zeros have no direction: they count as zero
 in every cosine and get no gradient.
 
-Units: the paper's E6 is a mean over samples and its E5 a sum, so that their balance would change
-with N. The fit uses :func:`plc`, in which every term is a sum over samples; against the paper's
+Units: the paper's E6 is a mean over windows and its E5 a sum, so that their balance would change
+with N. The fit uses :func:`plc`, in which every term is a sum over windows; against the paper's
 symbols ``β_code = β_paper / N`` and ``γ_code = N γ_paper``.
 """
 
@@ -60,7 +60,7 @@ def cross_view(
 
 
 def trans_inv(W: Array, V: Array) -> tuple[float, tuple[Array, Array]]:
-    """``(1/N) Tr(ŴᵀV̂)``, the mean cosine of a sample and its own view. Equation E6."""
+    """``(1/N) Tr(ŴᵀV̂)``, the mean cosine of a window and its own view. Equation E6."""
     W_hat, w_norm = unit_rows(W)
     V_hat, v_norm = unit_rows(V)
     n = len(W)
@@ -79,7 +79,7 @@ def plc_pull(
     invariance: float = 1.0,
     identity: bool = False,
 ) -> Array:
-    """Rows h (n, r) with ``ℓ_PLC = Σ_n ⟨h_n, ŵ_n⟩``: what each sample is pulled against.
+    """Rows h (n, r) with ``ℓ_PLC = Σ_n ⟨h_n, ŵ_n⟩``: what each window is pulled against.
 
     ``h = −V̂ − γ S V̂/(N−1)``, plus γV̂ where the identity inside L is kept. S is symmetric, so
     the same function of Ŵ gives the rows for V. Equation E9.
@@ -157,10 +157,10 @@ def graph_softmax(
 ) -> tuple[float, tuple[Array, Array]]:
     """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n, a half at a time.
 
-    The positives p_ij of a sample are its own view, with weight ``invariance``, and the samples
+    The positives p_ij of a window are its own view, with weight ``invariance``, and the windows
     that the graph joins to it, with weight ``gamma`` times how much it does; they sum to 1 over j.
-    With both weights 1 this is E20: the mean over all samples of the pseudo class. With gamma = 0,
-    or every sample in a class of its own, it is E15 over τ. A sample without positives is left out.
+    With both weights 1 this is E20: the mean over all windows of the pseudo class. With gamma = 0,
+    or every window in a class of its own, it is E15 over τ. A window without positives is left out.
     ``both`` takes both halves of the rows (:func:`threads.for_two`). Equation E20.
     """
     n = len(W)
@@ -238,7 +238,7 @@ def block_similarities(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, A
 
 
 def block_contrast(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array]:
-    """Block loss ``−P + Q`` and the pairwise one ``P + Q`` of each sample. Equation E17.
+    """Block loss ``−P + Q`` and the pairwise one ``P + Q`` of each window. Equation E17.
 
     The first is bounded by the second if and only if P ≥ 0.
     """
@@ -259,7 +259,7 @@ def atd_pull(
 
 
 def atd(W: Array, V: Array, delta: float) -> tuple[float, tuple[Array, Array]]:
-    """``Tr(ŴᵀGV̂)``: every pair pushed apart a little, a sample pulled to its view. Equation E21."""
+    """``Tr(ŴᵀGV̂)``: every pair pushed apart a little, a window pulled to its view. Equation E21."""
     W_hat, w_norm = unit_rows(W)
     V_hat, v_norm = unit_rows(V)
     h_w, h_v = atd_pull(V_hat, delta), atd_pull(W_hat, delta)

@@ -1,6 +1,6 @@
-"""Samples in one part or in many: a contrast is written once, whoever holds them.
+"""Windows in one part or in many: a contrast is written once, whoever holds them.
 
-A contrast sees other samples through sums only. So it asks for functions of a part's arrays, whose
+A contrast sees other windows through sums only. So it asks for functions of a part's arrays, whose
 results stay where they were made, and for sums of such results over all parts. :class:`Whole` is
 one part in the memory of this process; ``distributed.spread.Spread`` has parts on many machines.
 """
@@ -22,11 +22,11 @@ Later = Callable[[], list[Any]]
 
 
 class Parts(Protocol):
-    """Where the samples are. Functions must not depend on which samples are in one part."""
+    """Where the windows are. Functions must not depend on which windows are in one part."""
 
     @property
     def n_samples(self) -> int:
-        """Number of samples of all parts."""
+        """Number of windows of all parts."""
         ...
 
     def made(self, function: Callable[..., Any], *held: Held) -> Held:
@@ -50,7 +50,7 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class Whole:
-    """All samples in arrays of this process."""
+    """All windows in arrays of this process."""
 
     n_samples: int
 

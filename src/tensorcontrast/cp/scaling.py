@@ -19,12 +19,12 @@ CHUNK_VALUES = 2**24
 TILE_VALUES = 2**17
 #: Columns of a tile at most, where rows are long.
 TILE_COLUMNS = 2**13
-#: Samples at the beginning that say what sums of the first pass are taken about.
+#: Windows at the beginning that say what sums of the first pass are taken about.
 HEAD = 256
 
 
 def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
-    """Centred and scaled copies (m, i) of the samples of X (n, I_1, …), a few at a time."""
+    """Centred and scaled copies (m, i) of the windows of X (n, I_1, …), a few at a time."""
     flat, mean = X.reshape(len(X), -1), center.reshape(-1)
     step = max(1, CHUNK_VALUES // max(flat.shape[1], 1))
     for start in range(0, len(flat), step):
@@ -65,7 +65,7 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
 
 
 def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, float]:
-    """Σ(x − shift) over the samples (zeros without ``center``), and Σ‖x − shift‖², in float64."""
+    """Σ(x − shift) over the windows (zeros without ``center``), and Σ‖x − shift‖², in float64."""
     flat, point = X.reshape(len(X), -1), shift.reshape(-1)
     total, squares = np.zeros(flat.shape[1]), 0.0
     width = min(flat.shape[1], TILE_COLUMNS)
@@ -99,7 +99,7 @@ def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, f
 
 
 def rough_mean(head: Array, *, center: bool) -> Array:
-    """Mean of the first samples: sums about a point among the data lose nothing to rounding."""
+    """Mean of the first windows: sums about a point among the data lose nothing to rounding."""
     if not center:
         return np.zeros(head.shape[1:], dtype=head.dtype)
     return np.asarray(head.mean(axis=0, dtype=np.float64).astype(head.dtype))
@@ -108,7 +108,7 @@ def rough_mean(head: Array, *, center: bool) -> Array:
 def from_sums(total: Array, squares: float, n: int, shift: Array) -> tuple[Array, float]:
     """Mean in float64, and root mean squared norm about it as it is rounded to the data's type.
 
-    ``total`` and ``squares`` are what :func:`sums_about` gives for n samples.
+    ``total`` and ``squares`` are what :func:`sums_about` gives for n windows.
     """
     away = total / n
     exact = shift + away
@@ -134,11 +134,11 @@ def learn(X: Array, *, center: bool) -> tuple[Array, float]:
 def check_spread(
     size: float, mean: Array, shape: tuple[int, ...], dtype: np.dtype[Any], *, center: bool
 ) -> None:
-    """Raise where samples of root mean squared norm ``size`` about ``mean`` hold nothing."""
-    # What is left of equal samples after centring is rounding, not signal.
+    """Raise where windows of root mean squared norm ``size`` about ``mean`` hold nothing."""
+    # What is left of equal windows after centring is rounding, not signal.
     floor = 8 * np.finfo(dtype).eps * float(np.linalg.norm(mean))
     if not size > floor:
-        what = f"all samples are equal in {dtype}" if center else "all samples are zero"
+        what = f"all windows are equal in {dtype}" if center else "all windows are zero"
         raise InvalidInputError(
             f"X of shape {shape} has nothing to decompose: {what}"
             + ("; pass center=False to decompose the mean itself" if center else "")
@@ -148,7 +148,7 @@ def check_spread(
 def update(
     X: Array, mean: Array, size: float, seen: int, *, center: bool, scale: bool
 ) -> tuple[Array, float]:
-    """Give the running mean and scale after ``seen`` samples and the batch X."""
+    """Give the running mean and scale after ``seen`` windows and the batch X."""
     share = len(X) / (seen + len(X))
     if center:
         exact = (1 - share) * mean.astype(np.float64) + share * X.mean(axis=0, dtype=np.float64)

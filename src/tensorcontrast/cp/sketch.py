@@ -1,11 +1,11 @@
-"""The samples in brief: a few combinations of them that give almost the same factors.
+"""A sketch of the windows: a few combinations of them that give almost the same factors.
 
 Without a contrast, factors see the data through XᵀX alone: a sweep (E10) over rows B = EᵀX, with E
 (n, k) orthonormal and X nearly in its span, is one over X. The span is that of Y = XΩ for random Ω
-(i, k), which holds the k directions in which samples differ most. One pass sums YᵀX and YᵀY over
-the samples; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
+(i, k), which holds the k directions in which windows differ most. One pass sums YᵀX and YᵀY over
+the windows; with YᵀY = CᵀC then E = YC⁻¹ and B = C⁻ᵀ(YᵀX), so that neither Y nor E is ever stored.
 Iterations on k rows cost little. They begin on cores of these rows (:mod:`.compress`), where they
-cost next to nothing, go on on the rows themselves, and a few sweeps over all samples end the fit.
+cost next to nothing, go on on the rows themselves, and a few sweeps over all windows end the fit.
 Cores that turn out to be too small are left: the iterations then begin anew, on the rows.
 
 Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 2011.
@@ -23,25 +23,29 @@ from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 
-#: Combinations of samples for each component.
+#: Combinations of windows for each component.
 ROWS_PER_RANK = 3
-#: Samples for each combination from which a sketch pays.
-LEAST_GAIN = 8
-#: Values from which a sketch pays: below, all iterations take a moment anyway.
-LEAST_VALUES = 2**22
+#: Windows for each combination from which a sketch is worthwhile.
+MIN_WINDOWS_PER_ROW = 8
+#: Values from which a sketch is worthwhile: below, all iterations take a moment anyway.
+MIN_VALUES_TO_SKETCH = 2**22
 #: Sweeps over the rows of the sketch itself, after those over their cores.
 ROW_SWEEPS = 8
 #: Share of the objective that the first sweep over the rows may take off what their cores had come
 #: to. Where it takes more, the cores did not hold what the rows do.
-MISLED = 0.05
-#: Sweeps over all samples that end a fit on a sketch.
+MIN_FALL_OF_FAILURE = 0.05
+#: Sweeps over all windows that end a fit on a sketch.
 FINISH = 2
 
 
-def pays(n_samples: int, size: int, rank: int) -> bool:
-    """Whether samples (n, i) are to be sketched for a fit of this rank."""
+def worthwhile(n_samples: int, size: int, rank: int) -> bool:
+    """Whether windows (n, i) are to be sketched for a fit of this rank."""
     rows = ROWS_PER_RANK * rank
-    return n_samples >= LEAST_GAIN * rows and size > rows and n_samples * size >= LEAST_VALUES
+    return (
+        n_samples >= MIN_WINDOWS_PER_ROW * rows
+        and size > rows
+        and n_samples * size >= MIN_VALUES_TO_SKETCH
+    )
 
 
 def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
@@ -55,7 +59,7 @@ def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
 
 
 def sums_over(X: Array, omega: Array) -> tuple[Array, Array]:
-    """YᵀX (k, i) and YᵀY (k, k) with Y = XΩ, in float64: sums of what strips of samples give."""
+    """YᵀX (k, i) and YᵀY (k, k) with Y = XΩ, in float64: sums of what strips of windows give."""
     size, k = omega.shape
     YtX, YtY = np.zeros((k, size)), np.zeros((k, k))
 
@@ -78,6 +82,6 @@ def rows(YtX: Array, YtY: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(rows_times(back.T.astype(dtype), YtX.astype(dtype)))
 
 
-def misled(objective: list[float], n_cores: int) -> bool:
+def cores_failed(objective: list[float], n_cores: int) -> bool:
     """Whether the cores of the first ``n_cores`` iterations have led astray, by what came next."""
-    return objective[n_cores] < (1 - MISLED) * objective[n_cores - 1]
+    return objective[n_cores] < (1 - MIN_FALL_OF_FAILURE) * objective[n_cores - 1]

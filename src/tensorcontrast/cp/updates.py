@@ -1,11 +1,11 @@
 """The feature update under a contrast (E9): a damped fixed-point iteration on all rows at once.
 
-For given rows h each sample minimises, independently of the others,
+For given rows h each window minimises, independently of the others,
 
     f(w) = ½ w K wᵀ − ⟨p, w⟩ + β⟨h, ŵ⟩,   K = HᵀH + αI,  p = xH,
 
 and E9 is ``g(w) = w − ∇f(w) K⁻¹``. It contracts where β is small against ‖w‖² and the smallest
-eigenvalue of K (E13). The ratio is measured for every sample; where it is 0.4 or more, or f would
+eigenvalue of K (E13). The ratio is measured for every window; where it is 0.4 or more, or f would
 rise, the step becomes ``−∇f(w) (K + c(I − ŵŵᵀ) + dI)⁻¹``: c is the curvature of the contrast
 across ŵ, and d is raised from zero until f falls. So the iteration never diverges, whatever β is,
 and ends at a fixed point of E9; or, where f has no minimum because the pull outweighs the data,
@@ -33,7 +33,7 @@ BLOCK_ROWS = 4096
 #: Measured contraction from which a row is damped: at 1 E9 diverges, close to 1 it crawls.
 SLOW_CONTRACTION = 0.4
 #: Doublings of the damping after which a row counts as being at its minimum.
-MOST_DOUBLINGS = 40
+MAX_DOUBLINGS = 40
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class FeatureUpdate:
     """Result of E9: features, iterations, and the contraction that was measured."""
 
     W: Array
-    #: Most iterations that a sample took.
+    #: Most iterations that a window took.
     n_iter: int
-    #: Largest ‖g(w₁) − g(w₀)‖/‖w₁ − w₀‖ over the samples, g being the undamped E9 (E13).
+    #: Largest ‖g(w₁) − g(w₀)‖/‖w₁ − w₀‖ over the windows, g being the undamped E9 (E13).
     contraction: float
-    #: Samples whose steps were damped.
+    #: Windows whose steps were damped.
     n_damped: int
 
     @property
     def damped(self) -> float:
-        """Share of the samples whose steps were damped."""
+        """Share of the windows whose steps were damped."""
         return self.n_damped / max(len(self.W), 1)
 
 
@@ -79,10 +79,10 @@ def contrast_features(
     tol: float = 1e-3,
     max_iter: int = 20,
 ) -> FeatureUpdate:
-    """Features of all samples under the pull h (n, r), from the solution of β = 0.
+    """Features of all windows under the pull h (n, r), from the solution of β = 0.
 
-    Iterates E9 for each sample until the relative change of its w falls below ``tol``, so that
-    what a sample gets does not depend on which others are solved with it. Equation E9.
+    Iterates E9 for each window until the relative change of its w falls below ``tol``, so that
+    what a window gets does not depend on which others are solved with it. Equation E9.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class _Block:
         # The rest of the contrast's curvature is at most this.
         d = np.maximum(self.beta * (across + np.maximum(along, 0.0)) * inverse**2, floor)
         d = np.maximum(d, 2.0 * damping[rows])
-        for _ in range(MOST_DOUBLINGS):
+        for _ in range(MAX_DOUBLINGS):
             candidate = w[rows] + self.step(w[rows], gradient[rows], turning, d, inverse)
             candidate_value = self.value(candidate, self._parts(candidate, rows)[2], rows)
             good = candidate_value <= value[rows]

@@ -33,7 +33,7 @@ def sha256_of(path: Path) -> str:
 class ResumableDownloader:
     """Downloader for pooch that keeps what has arrived and asks only for the rest.
 
-    What has arrived is in ``<file>.part`` beside the target. A broken connection is taken up
+    What has arrived is in ``<file>.part`` next to the target. A broken connection is taken up
     again ``retries`` times, and by the next call after that.
 
     Parameters

@@ -242,7 +242,7 @@ def _nights(source: Path, subjects: set[int] | None, study: str) -> list[_Night]
         partners = sorted(file.parent.glob(f"{file.name[:6]}*-Hypnogram.edf"))
         if len(partners) != 1:
             raise DataNotFoundError(
-                f"{file}: needs one file {file.name[:6]}..-Hypnogram.edf beside it, but there are "
+                f"{file}: needs one file {file.name[:6]}..-Hypnogram.edf next to it, but there are "
                 f"{len(partners)}"
             )
         group = match["study"] + match["subject"]

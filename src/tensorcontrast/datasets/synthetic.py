@@ -164,7 +164,7 @@ def make_synthetic(
         Number of classes, and of groups; every subject has samples of every class where there are
         enough samples.
     n_components : int, optional
-        Number of components that carry the classes; by default one a class.
+        Number of components that carry the classes; by default one per class.
     n_nuisance : int
         Number of components that do not.
     noise : float

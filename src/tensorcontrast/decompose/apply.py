@@ -1,4 +1,4 @@
-"""A fitted model on samples, block by block: their features, and how much of them these explain."""
+"""A fitted model on windows, block by block: their features, and how much of them these explain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def features(
     metric: gls.GLSMetric | None = None,
     power: float = 1.0,
 ) -> Array:
-    """Features (n, r) of samples; ``masked`` solves over what was observed. Equations E12, E23."""
+    """Features (n, r) of windows; ``masked`` solves over what was observed. Equations E12, E23."""
     projector = gls.projector(factors, ridge, metric, power)
     # With gaps each window has equations of its own (E12). Where features are those of another
     # metric, gaps are first filled with what these solutions reconstruct.
@@ -52,7 +52,7 @@ def features(
 
 
 def _filled(flat: Array, coordinates: Array, factors: Factors) -> Array:
-    """Return samples (n, i) with their gaps filled by the model."""
+    """Return windows (n, i) with their gaps filled by the model."""
     gaps = np.isnan(flat)
     if not gaps.any():
         return flat
@@ -60,7 +60,7 @@ def _filled(flat: Array, coordinates: Array, factors: Factors) -> Array:
 
 
 def explained(data: source.Source, ready: Preparation, factors: Factors, W: Array) -> float:
-    """Share of the variance of samples about the model's mean that their features W explain."""
+    """Share of the variance of windows about the model's mean that their features W explain."""
     H = kernels.khatri_rao(factors)
     HtH = kernels.gram(factors)
     residual = total = 0.0

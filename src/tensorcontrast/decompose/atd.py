@@ -1,4 +1,4 @@
-"""ATD: each sample pulled to its own augmented view, all pairs pushed apart a little (E21)."""
+"""ATD: each window pulled to its own augmented view, all pairs pushed apart a little (E21)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ATDContrast:
 
     beta: float
     delta: float
-    #: Whether sums are all that samples need of each other.
+    #: Whether sums are all that windows need of each other.
     by_sums: ClassVar[bool] = True
     known: ClassVar[None] = None
 
@@ -66,7 +66,7 @@ class ATDContrast:
         memory: als.Memory,
         known: Held = None,
     ) -> Solved:
-        """Do so for samples in parts; the memory holds what these hold."""
+        """Do so for windows in parts; the memory holds what these hold."""
         pull = ATDPull(self.delta, parts.n_samples)
         return alternate_views(parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V))
 
@@ -91,9 +91,9 @@ class ATD(CPEstimator):
     beta : float, default=1e-3
         Weight of the contrast, against data whose mean squared norm is 1. Its authors' weight of
         2 is against raw data: see :meth:`paper`. Large weights turn the views against each other:
-        for many samples the push of G outweighs its pull.
+        for many windows the push of G outweighs its pull.
     delta : float, default=0.01
-        Pull of a sample to its own view beyond 1/N.
+        Pull of a window to its own view beyond 1/N.
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
         at the tensor level.

@@ -116,7 +116,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
     ) -> Contrast:
-        """Return the contrast for ``n_samples`` samples with labels ``y`` (−1: unknown)."""
+        """Return the contrast for ``n_samples`` windows with labels ``y`` (−1: unknown)."""
         raise InvalidInputError(f"{type(self).__name__} has no contrast")
 
     def _labels_used(
@@ -265,7 +265,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *blocks]
 
     def _allowed_rank(self, shape: tuple[int, ...]) -> tuple[int, str]:
-        """Return the rank that samples of this shape (n, …) allow, and a word where it is less."""
+        """Return the rank that windows of this shape (n, …) allow, and a word where it is less."""
         if self.block_dims_ is not None:
             return start.allowed_coupled_rank(self.rank, shape[0], self.block_dims_)
         return start.allowed_rank(self.rank, shape)
@@ -312,7 +312,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
         """Learn from one more batch of an endless stream.
 
-        The sums over samples that a factor update needs (E10) are kept and fade by
+        The sums over windows that a factor update needs (E10) are kept and fade by
         ``forgetting`` with each batch; mean and scale are running averages. ``features_`` and
         ``labels_`` are those of the last batch. After ``fit``, or with a model from a file, the
         sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
@@ -338,9 +338,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         known = self._labels_used(y, len(X), streaming=True)
         rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
         if begun:
-            self.center_, self.scale_, held = streaming.followed(self, X)
-            self.sample_weight_ = None if held is None else held**2
-            ready = replace(self._ready(len(X)), held=held)
+            self.center_, self.scale_, roots = streaming.followed(self, X)
+            self.sample_weight_ = None if roots is None else roots**2
+            ready = replace(self._ready(len(X)), root_weights=roots)
         else:
             ready = self._prepare(data, whole=True)
             self.n_samples_seen_ = self.n_batches_seen_ = 0
@@ -385,7 +385,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _finish(self, fit: Fit, views: Views) -> NormalForm:
         """Set the learned attributes, in normal form."""
         features, error = fit.final_features(views, self.alpha)
-        form = NormalForm.of(fit, features, self._bases, self.alpha)
+        form = NormalForm.from_fit(fit, features, self._bases, self.alpha)
         size = float(np.sqrt(views.norm_x / views.n_samples))
         form.check(type(self).__name__, size, streaming=fit.streaming)
         self._set_factors(form.factors)
@@ -414,7 +414,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return W @ np.linalg.inv(mixing).astype(self.center_.dtype)
 
     def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
-        """Features of samples as they are, from those of samples held down by weights."""
+        """Features of windows as they are, from those of windows with weights."""
         if self.sample_weight_ is None:
             return W, V
         own = np.sqrt(self.sample_weight_).astype(W.dtype)[:, None]
@@ -426,7 +426,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
         if self.robust is not None and source.is_spread(data):
             raise InvalidInputError(
-                "robust='huber' needs the samples in this process; pass robust=None, or X.compute()"
+                "robust='huber' needs the windows in this process; pass robust=None, or X.compute()"
             )
         wanted = None if whole or self.block_dims_ is not None else self._als.compress
         if self.block_dims_ is not None and not isinstance(self._als.compress, str | None):
@@ -446,14 +446,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         else:
             ready = prepare(data, wanted, self.rank, center=self._als.center, scale=self._als.scale)
         ready = replace(ready, **self._blocks())
-        self.sample_weight_ = None if ready.held is None else ready.held**2
+        self.sample_weight_ = None if ready.root_weights is None else ready.root_weights**2
         self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
         self._bases = ready.bases
         self.core_dims_ = ready.dims
         return ready
 
     def _ready(self, n_samples: int) -> Preparation:
-        """Return mean and scale as learned, for samples as they are."""
+        """Return mean and scale as learned, for windows as they are."""
         spread = self.scale_ / float(np.sqrt(self.center_.size))
         return Preparation(n_samples, self.center_, self.scale_, spread, **self._blocks())
 
@@ -481,7 +481,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     @property
     def labels_(self) -> NDArray[np.intp]:
-        """Pseudo class of each fitted sample."""
+        """Pseudo class of each fitted window."""
         check_is_fitted(self, "factors_")
         if self._labels is None:
             count = self._cluster_count(len(self.features_))
@@ -502,12 +502,12 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return n_classes if n_classes else max(1, min(8, n_samples // 2))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equations E12, E22, E23.
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new windows, (n, rank_). Equations E12, E22, E23.
 
         X is of the kind that was fitted: one tensor per window, or a list of coupled blocks.
 
         With ``missing="mask"`` NaN entries are left out: w solves the same equations over the
-        observed entries of each sample.
+        observed entries of each window.
 
         Features of a window do not depend on those that it is transformed with, but for the order
         in which matrix products add: alone, in a batch or in a chunk of a Dask array they agree to
@@ -517,7 +517,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return self._encoded(inputs.samples(self, X, reset=False))
 
     def _encoded(self, data: source.Source) -> Array:
-        """Features of samples that are checked."""
+        """Features of windows that are checked."""
         return apply.features(
             data,
             self._ready(0),
@@ -529,14 +529,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         )
 
     def _features(self, X: Array) -> Array:
-        """Features of samples as :attr:`center_` has them, checked."""
+        """Features of windows as :attr:`center_` has them, checked."""
         data = source.with_nan(source.ArraySource(X), self.missing == "mask")
         return np.asarray(self._encoded(data))
 
     def inverse_transform(self, W: ArrayLike) -> Any:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
 
-        For coupled blocks a list of tensors, one per block (E22). Of samples with missing values,
+        For coupled blocks a list of tensors, one per block (E22). Of windows with missing values,
         ``inverse_transform(transform(X))`` has all entries.
         """
         check_is_fitted(self, "factors_")

@@ -63,15 +63,15 @@ class CPD(CPEstimator):
     block_scales_ : tuple of float, or None
         What each coupled block was multiplied with, √λ of E22; 1 for the first.
     weights_ : (rank_,) array
-        Root mean square of each feature over the fitted samples.
+        Root mean square of each feature over the fitted windows.
     features_ : (n, rank_) array
-        Features of the fitted samples.
+        Features of the fitted windows.
     view_features_ : (n, rank_) array or None
     labels_ : (n,) int array
         Clusters of ``features_``.
     rank_, n_iter_ : int
     core_dims_ : tuple of int
-        Dims of what was fitted: those of the core, or of the samples.
+        Dims of what was fitted: those of the core, or of the windows.
     center_ : array (I_1, …, I_K)
         Mean tensor; for coupled blocks one row with all of them, multiplied with their scales.
     scale_ : float
@@ -82,7 +82,7 @@ class CPD(CPEstimator):
     ridge_ : (rank_,) array
         ``alpha`` in the scale of the normal form.
     sample_weight_ : (n,) array or None
-        Weights of the fitted samples, with ``robust``.
+        Weights of the fitted windows, with ``robust``.
     degeneracy_ : float
         Most negative congruence of two components: near −1 they cancel each other, which a
         warning tells.
@@ -90,7 +90,7 @@ class CPD(CPEstimator):
         ‖X − X̂‖/‖X‖ of the centred data.
     history_ : dict of lists
         Terms of each iteration. While iterations go over a sketch, what lies outside of it counts
-        as not reconstructed, so that the error falls when the last sweeps see all samples.
+        as not reconstructed, so that the error falls when the last sweeps see all windows.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
 

@@ -1,4 +1,4 @@
-"""What a caller gives an estimator, as sources: samples and their second view, checked."""
+"""What a caller gives an estimator, as sources: windows and their second view, checked."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tensorcontrast.utils import checks
 
 
 def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.Source:
-    """Return samples to fit or transform: checked, from memory or read block by block.
+    """Return windows to fit or transform: checked, from memory or read block by block.
 
-    As scikit-learn's ``validate_data`` does, ``reset`` tells the model what its samples are.
+    As scikit-learn's ``validate_data`` does, ``reset`` tells the model what its windows are.
     """
     coupled = blocks.given(X, coupled=not reset and model.block_dims_ is not None)
     if coupled is not None:
@@ -35,7 +35,7 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
     here = found is None or not source.is_spread(found)
     whole = reset and model._als.compress is None and found is not None and found.n_samples
     if found is None or (here and whole):
-        # Without compression all samples are in memory anyway.
+        # Without compression all windows are in memory anyway.
         array = X if found is None else np.concatenate(list(found.blocks()))
         checked = checks.check_tensor(model, array, reset=reset, min_samples=min_samples)
         return source.with_nan(source.ArraySource(checked), nan)
@@ -49,10 +49,10 @@ def samples(model: Any, X: Any, *, reset: bool, min_samples: int = 1) -> source.
 
 
 def _check_gaps(model: Any, data: source.Source) -> None:
-    """Raise where samples elsewhere may have gaps."""
+    """Raise where windows elsewhere may have gaps."""
     if model.missing == "mask" and source.is_spread(data):
         raise InvalidInputError(
-            "missing='mask' needs the samples in this process; a Dask array must be complete: "
+            "missing='mask' needs the windows in this process; a Dask array must be complete: "
             "pass missing='error' and fill the gaps, or X.compute()"
         )
 
@@ -75,7 +75,7 @@ def batch(model: Any, X: Any, *, reset: bool) -> source.ArraySource:
 
 
 def one_tensor(model: Any) -> None:
-    """Tell a model that its samples are tensors, not coupled blocks."""
+    """Tell a model that its windows are tensors, not coupled blocks."""
     if model.block_weights is not None:
         raise InvalidInputError(
             f"block_weights={model.block_weights!r} is for coupled blocks, and X is one tensor; "

@@ -73,11 +73,11 @@ class PLC(CPEstimator):
         How far the reconstruction error may rise above that of the fit with β = 0 (E14), relative
         to it: for the nuisance metric ("gls") and for ``beta="auto"``.
     graph : {"pseudo", "true", "same-view"}, default="pseudo"
-        "true": the labels y of ``fit`` make the graph (the paper's upper bound); samples with
+        "true": the labels y of ``fit`` make the graph (the paper's upper bound); windows with
         label −1 join by cluster. "same-view": pseudo graph within the data's view (E4).
     clusterer : scikit-learn clusterer, optional
         Anything with ``fit_predict``. Default: k-means with a warm start on centred, scaled
-        features, its first centres from at most 20,000 samples.
+        features, its first centres from at most 20,000 windows.
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
         at the tensor level; no view for "gls".
@@ -108,13 +108,13 @@ class PLC(CPEstimator):
     Attributes
     ----------
     features_, view_features_ : (n, rank_) arrays
-        Features of the fitted samples and of their view with the pull of the contrast (E9);
+        Features of the fitted windows and of their view with the pull of the contrast (E9);
         ``transform`` gives them without. For "gls" both are the same (E12, E23), and
         ``view_features_`` is None without a view.
     labels_ : (n,) int array
         Pseudo classes.
     beta_, gamma_ : float
-        Weights that were used, a sum over samples; ``beta_`` is 0 where the fit was stopped before
+        Weights that were used, a sum over windows; ``beta_`` is 0 where the fit was stopped before
         the contrast began.
     n_clusters_ : int
         Clusters of the graph; 0 where the fit was stopped before the contrast began.
@@ -126,13 +126,13 @@ class PLC(CPEstimator):
     factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
         As in :class:`CPD`.
     reconstruction_error_, history_
-        As in :class:`CPD`. ``history_`` has, beside the terms of the objective, ``label_change``
-        (share of samples with another pseudo class), ``contraction`` (largest ratio of successive
-        steps of E9) and ``damped`` (share of samples whose step was halved).
+        As in :class:`CPD`. ``history_`` has, next to the terms of the objective, ``label_change``
+        (share of windows with another pseudo class), ``contraction`` (largest ratio of successive
+        steps of E9) and ``damped`` (share of windows whose step was halved).
 
     Notes
     -----
-    Equations E2–E14. An iteration is four matrix products over the samples; nothing of size N×N
+    Equations E2–E14. An iteration is four matrix products over the windows; nothing of size N×N
     is made.
 
     Examples

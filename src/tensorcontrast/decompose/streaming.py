@@ -18,9 +18,9 @@ Factors = Sequence[Array]
 def followed(model: Any, X: Array) -> tuple[Array, float, Array | None]:
     """Mean and scale of a fitted model after a batch X, and what artefacts are multiplied with."""
     typical = imputed(model, X)
-    held: Array | None = None
+    roots: Array | None = None
     if model.robust == "huber":
-        typical, held = held_down(model, typical)
+        typical, roots = weighted_batch(model, typical)
     center, scale = scaling.update(
         typical,
         model.center_,
@@ -29,7 +29,7 @@ def followed(model: Any, X: Array) -> tuple[Array, float, Array | None]:
         center=model._als.center,
         scale=model._als.scale,
     )
-    return center, scale, held
+    return center, scale, roots
 
 
 def past_sums(model: Any, factors: Factors) -> als.Statistics:
@@ -42,18 +42,18 @@ def past_sums(model: Any, factors: Factors) -> als.Statistics:
 
 
 def imputed(model: Any, X: Array) -> Array:
-    """X (n, I_1, …, I_K) with its NaN replaced by what a fitted model makes of the sample."""
+    """X (n, I_1, …, I_K) with its NaN replaced by what a fitted model makes of the window."""
     gaps = np.isnan(X)
     if not gaps.any():
         return X
     return np.where(gaps, model._reconstructed(model._features(X)), X)
 
 
-def held_down(model: Any, X: Array) -> tuple[Array, Array]:
-    """Return a batch of a stream with its artefacts drawn in, and h of its samples (n,)."""
+def weighted_batch(model: Any, X: Array) -> tuple[Array, Array]:
+    """Return a batch of a stream with its artefacts drawn in, and h of its windows (n,)."""
     W = model._features(X)
     rest = X - model._reconstructed(W)
     sizes = np.sqrt(robust.square_rows(rest.reshape(len(X), -1)))
-    held = robust.huber_weights(sizes)
-    drawn = model.center_ + robust.column(held, X) * (X - model.center_)
-    return drawn.astype(X.dtype, copy=False), held
+    roots = robust.huber_weights(sizes)
+    drawn = model.center_ + robust.column(roots, X) * (X - model.center_)
+    return drawn.astype(X.dtype, copy=False), roots

@@ -1,4 +1,4 @@
-"""The same fits on Dask: sums over blocks of samples, wherever these are.
+"""The same fits on Dask: sums over blocks of windows, wherever these are.
 
 ``PLC().fit(X)`` with a ``dask.array`` comes here by itself. Needs ``tensorcontrast[dask]``.
 """

@@ -74,7 +74,7 @@ def persisted(tasks: Sequence[Task]) -> list[Task]:
 
 
 def persisted_evenly(tasks: Sequence[Task], sizes: Sequence[int]) -> list[Task]:
-    """Do what :func:`persisted` does, as many samples in a row for each thread of a cluster.
+    """Do what :func:`persisted` does, as many windows in a row for each thread of a cluster.
 
     Left to itself a scheduler may give one of two workers five blocks of eight, for whose sums
     the other then waits in every iteration.

@@ -128,7 +128,7 @@ def convert(
         jobs = list(batches(folder, files, options))
         paths = [store / "parts" / f"{batch.key}.npz" for batch in jobs]
         _read_all(jobs, paths, workers, told)
-        parts = [Part.of(path) for path in paths]
+        parts = [Part.from_path(path) for path in paths]
         _Assembly(store, jobs, parts, chunk_bytes).run(workers, told)
         shutil.rmtree(store / "parts")
     return store

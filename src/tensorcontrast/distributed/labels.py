@@ -1,4 +1,4 @@
-"""Pseudo classes of more samples than one process should hold."""
+"""Pseudo classes of more windows than one process should hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lazy_labels(features: Any, n_clusters: int, centers: Array | None) -> Any:
     if centers is None:
         cells = find_cells(spread, W, n_clusters, features.dtype)
     else:
-        space = Space.of(spread.summed(moments, W)()[0], features.dtype)
+        space = Space.from_moments(spread.summed(moments, W)()[0], features.dtype)
         cells = Cells(space, np.asarray(centers, dtype=features.dtype))
     return features.map_blocks(
         cells.labels, dtype=np.intp, meta=np.empty(0, dtype=np.intp), drop_axis=1

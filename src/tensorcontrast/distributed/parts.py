@@ -231,7 +231,7 @@ class Part:
     columns: dict[str, Array]
 
     @classmethod
-    def of(cls, path: Path) -> Part:
+    def from_path(cls, path: Path) -> Part:
         """Read all but the signals."""
         with np.load(path, allow_pickle=False) as content:
             columns = {key: content[key] for key in content.files}

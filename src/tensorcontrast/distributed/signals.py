@@ -25,7 +25,7 @@ def spectrograms(
     augment: Callable[[Array, np.random.Generator], Array] | None = None,
     seed: int = 0,
 ) -> Any:
-    """Lazy tensors of signals [n, channel, time], of an augmented view of them where asked for.
+    """Lazy tensors of signals [n, channel, time], of an augmented view of them where wanted.
 
     Parameters
     ----------

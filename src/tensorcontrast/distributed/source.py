@@ -1,4 +1,4 @@
-"""Samples that are a ``dask.array``: read, changed and summed block by block, where they are."""
+"""Windows that are a ``dask.array``: read, changed and summed block by block, where they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
-#: Makes a block of another from the block and the number of its first sample.
+#: Makes a block of another from the block and the number of its first window.
 Change = Callable[[Array, int], Any]
 
 
@@ -37,7 +37,7 @@ class Reader:
     change: Change | None = None
 
     def __call__(self, raw: Any, start: int) -> Array:
-        """Check the block that begins with sample ``start``, changed where that is asked for."""
+        """Check the block that begins with window ``start``, changed where that is asked for."""
         block = as_array(raw, self.name, way="", first=start)
         if self.change is None:
             return checked_block(block, self, start)
@@ -46,33 +46,33 @@ class Reader:
         made = as_array(made, self.name, way="", first=start)
         if made.shape != block.shape:
             raise InvalidInputError(
-                f"augment made samples of shape {made.shape} from {block.shape}; "
+                f"augment made windows of shape {made.shape} from {block.shape}; "
                 "it must keep the shape"
             )
         return checked_block(made, self, start)
 
     def blocks(self) -> Iterator[Array]:
-        """Nothing: a reader holds no samples."""
+        """Nothing: a reader holds no windows."""
         return iter(())
 
 
 class DaskSource:
-    """A ``dask.array`` of samples (n, I_1, …, I_K), in blocks of samples.
+    """A ``dask.array`` of windows (n, I_1, …, I_K), in blocks of windows.
 
-    Blocks that are too large are cut, the modes of a sample are brought together, and sizes that
+    Blocks that are too large are cut, the modes of a window are brought together, and sizes that
     are not known are counted, which reads the data once.
     """
 
     def __init__(self, X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> None:
         if X.ndim < 2:
             raise InvalidInputError(
-                f"{name} has shape {X.shape}; samples (n, I_1, …, I_K) are needed"
+                f"{name} has shape {X.shape}; windows (n, I_1, …, I_K) are needed"
             )
         if any(np.isnan(size) for sizes in X.chunks for size in sizes):
             X = X.compute_chunk_sizes()
         if 0 in X.shape:
             raise InvalidInputError(
-                f"{name} has shape {X.shape}; samples (n, I_1, …, I_K) of at least one value are "
+                f"{name} has shape {X.shape}; windows (n, I_1, …, I_K) of at least one value are "
                 "needed"
             )
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
@@ -88,7 +88,7 @@ class DaskSource:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Shape of a sample."""
+        """Shape of a window."""
         return self.reader.dims
 
     @property
@@ -98,7 +98,7 @@ class DaskSource:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples."""
+        """Number of windows."""
         return self.reader.n_samples
 
     @property
@@ -112,12 +112,12 @@ class DaskSource:
 
     @property
     def sizes(self) -> list[int]:
-        """Samples of each block that has any."""
+        """Windows of each block that has any."""
         return [int(size) for size in self.X.chunks[0] if size]
 
     @property
     def starts(self) -> list[int]:
-        """First sample of each block that has any."""
+        """First window of each block that has any."""
         return [0, *np.cumsum(self.sizes)[:-1].tolist()]
 
     def raw(self) -> list[on.Task]:
@@ -142,13 +142,13 @@ class DaskSource:
         self._kept = self._persisted(self.raw())
 
     def _persisted(self, tasks: list[on.Task]) -> list[on.Task]:
-        """Run a task a block, as many samples on each worker; what is somewhere already stays."""
+        """Run one task per block, evenly over the workers; what is somewhere already stays."""
         if on.somewhere(self.X):
             return on.persisted(tasks)
         return on.persisted_evenly(tasks, self.sizes)
 
     def head(self, most: int) -> Array:
-        """Return the first samples, at most so many."""
+        """Return the first windows, at most so many."""
         if self._kept is None:
             return self.reader(on.computed([self.X[:most]])[0], 0)
         count = sum(start < most for start in self.starts)
@@ -183,7 +183,7 @@ class DaskSource:
         if other.shape != self.X.shape:
             raise InvalidInputError(
                 f"view has shape {other.shape} but X has {self.X.shape}: the view must hold the "
-                "same samples, augmented, in the same order"
+                "same windows, augmented, in the same order"
             )
         return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view")
 
@@ -196,7 +196,7 @@ class DaskSource:
             made = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
             made = on.persisted(made) if groups else self._persisted(made)
             self._kept = None  # what was kept goes as soon as its rows are made
-            return BlockViews.of(made, self.sizes, ready, paired=True, groups=groups)
+            return BlockViews.from_blocks(made, self.sizes, ready, paired=True, groups=groups)
 
         plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
         if view is not None and not isinstance(view, FreshSource):
@@ -205,8 +205,8 @@ class DaskSource:
         self._kept = None
         del plain
         if view is None:
-            return BlockViews.of(rows, self.sizes, ready, paired=False)
-        groups = on.by_worker(rows)  # one way to part the samples for all views that are drawn
+            return BlockViews.from_blocks(rows, self.sizes, ready, paired=False)
+        groups = on.by_worker(rows)  # one way to part the windows for all views that are drawn
         return als.FreshViews(lambda: cast("als.Views", pair(rows, view.draw(), groups)))
 
     def transformed(self, ready: Preparation, projector: Array) -> Any:
@@ -253,14 +253,14 @@ def _first(block: Array, count: int) -> Array:
 
 
 def _array(source: Any) -> Any:
-    """Return the samples of another source as an array."""
+    """Return the windows of another source as an array."""
     return getattr(source, "X", None) if hasattr(source, "X") else source
 
 
 def aligned(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    """Sizes of blocks of at most ``most`` samples that are whole strips, near to those given.
+    """Sizes of blocks of at most ``most`` windows that are whole strips, near to those given.
 
-    Strips lie at the same samples in every fit, in memory or not, so that all take the same sums.
+    Strips lie at the same windows in every fit, in memory or not, so that all take the same sums.
     """
     step = min(most, threads.STRIP_ROWS)
     n = int(sum(sizes))

@@ -1,4 +1,4 @@
-"""Samples in parts on many machines: what ``decompose.parts.Whole`` is for arrays in memory.
+"""Windows in parts on many machines: what ``cp.partition.Whole`` is for arrays in memory.
 
 A part is the blocks that one thread of one worker has. What is made of a part stays on its worker;
 sums over parts come to the caller, all that wait in one go, so that a contrast costs as many round
@@ -33,7 +33,7 @@ class Held:
     spread: Spread
 
     def brought(self) -> Array | None:
-        """Bring the rows of all parts here, in the order of the samples; None if too many."""
+        """Bring the rows of all parts here, in the order of the windows; None if too many."""
         self.spread.run()
         shapes = on.computed(self.spread.each(_shape, self.tasks))
         if sum(int(np.prod(shape)) for shape in shapes) > GATHERED_VALUES:
@@ -45,7 +45,7 @@ class Held:
         return out
 
     def lazy(self, dtype: Any, *width: int) -> Any:
-        """Return the rows of all parts as a Dask array, in the order of the samples."""
+        """Return the rows of all parts as a Dask array, in the order of the windows."""
         self.spread.run()
         array = package("dask.array")
         sizes = self.spread.sizes
@@ -60,10 +60,10 @@ class Held:
 
 @dataclass
 class Spread:
-    """Parts on workers, for ``decompose.parts``: blocks of so many samples, in groups."""
+    """Parts on workers, for ``cp.partition``: blocks of so many windows, in groups."""
 
     sizes: list[int]
-    #: Blocks of each part, in the order of the samples.
+    #: Blocks of each part, in the order of the windows.
     groups: on.Groups
     #: A block of each part, which is large: what depends on it is not worth moving, so that no
     #: idle worker takes the work of another, and the features of a whole part with it.
@@ -72,11 +72,11 @@ class Spread:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples of all parts."""
+        """Number of windows of all parts."""
         return sum(self.sizes)
 
     def places(self) -> list[NDArray[np.intp]]:
-        """Return the samples of each part."""
+        """Return the windows of each part."""
         edges = np.cumsum([0, *self.sizes])
         return [
             np.concatenate([np.arange(edges[i], edges[i + 1]) for i in group])
@@ -108,7 +108,7 @@ class Spread:
     def step(
         self, function: Callable[..., tuple[Any, list[Any]]], *held: Held | None
     ) -> tuple[Held, Callable[[], list[Any]]]:
-        """Give what the function makes of each part, and the sum of the lists beside it."""
+        """Give what the function makes of each part, and the sum of the lists next to it."""
         out = Held(self._tasks(_Both(function), on.kind(function), *held), self)
         self._waiting.append(out)
         return out, self._sum(self.each(_sums, out.tasks))
@@ -199,7 +199,7 @@ class _Both:
 
 @dataclass(frozen=True)
 class _Made:
-    """What a task has made, and a list beside it that is to be summed."""
+    """What a task has made, and a list next to it that is to be summed."""
 
     value: Any
     sums: list[Any]

@@ -1,4 +1,4 @@
-"""Recordings in a Zarr store: windows in chunks, what is known of them beside.
+"""Recordings in a Zarr store: windows in chunks, and what is known of them.
 
 A store is a Zarr group with the array ``X`` [n, channel, time], where known ``y``, ``groups`` and
 ``start`` (n,), and the attribute ``tensorcontrast``: format, rate, names, and the files that the

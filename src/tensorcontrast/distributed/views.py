@@ -1,8 +1,8 @@
 """Both views of a fit as blocks on workers: what ``als.Views`` is, with sums in their place.
 
-Each block is an ``als.Views`` of its samples and never leaves its worker. A sweep sends the
-factors out and brings back Q = WᵀX, WᵀW and ‖W‖²: its traffic does not grow with the samples.
-A contrast that compares all samples does so by sums too (:mod:`.spread`): its features and labels
+Each block is an ``als.Views`` of its windows and never leaves its worker. A sweep sends the
+factors out and brings back Q = WᵀX, WᵀW and ‖W‖²: its traffic does not grow with the windows.
+A contrast that compares all windows does so by sums too (:mod:`.spread`): its features and labels
 stay on the workers. Only what cannot be done by sums, such as a clustering of the caller's, has
 the projections P = XH (n, rank) brought to it and its features sent back.
 """
@@ -74,7 +74,7 @@ class BlockViews:
         return self
 
     @classmethod
-    def of(
+    def from_blocks(
         cls,
         blocks: list[on.Task],
         sizes: list[int],
@@ -96,7 +96,7 @@ class BlockViews:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples."""
+        """Number of windows."""
         return sum(self.sizes)
 
     def alone(self) -> BlockViews:
@@ -104,7 +104,7 @@ class BlockViews:
         return replace(self, norm_v=0.0, paired=False)
 
     def rows(self, index: NDArray[np.intp]) -> als.Views:
-        """Bring some of the samples here; each has its part of what compression has lost."""
+        """Bring some of the windows here; each has its part of what compression has lost."""
         edges = np.cumsum([0, *self.sizes])
         at = np.searchsorted(index, edges)  # the index is sorted
         wanted = [index[a:b] - edge for a, b, edge in zip(at[:-1], at[1:], edges[:-1], strict=True)]
@@ -119,10 +119,10 @@ class BlockViews:
         return als.Views(X, V, share * self.norm_x, share * self.norm_v)
 
     def in_memory(self) -> als.Views:
-        """Bring all samples here; refused where they are too many."""
+        """Bring all windows here; refused where they are too many."""
         if self.n_samples > gradient.DESCENT_ROWS:
             raise InvalidInputError(
-                f"X has {self.n_samples} samples, and batch_size and sequence need all of them in "
+                f"X has {self.n_samples} windows, and batch_size and sequence need all of them in "
                 f"one place: from a Dask array that is {gradient.DESCENT_ROWS} at most. Use "
                 "PLC(solver='tied') or CPD, without batch_size"
             )
@@ -133,7 +133,7 @@ class BlockViews:
         return self.rows(np.arange(self.n_samples))
 
     def sketch_sums(self, omega: Array) -> tuple[Array, Array]:
-        """Take the sums over samples from which rows are made that stand for them."""
+        """Take the sums over windows from which rows are made that stand for them."""
         YtX, YtY = on.total_over(work.Sketch(omega), self.blocks, self.groups)
         return YtX, YtY
 
@@ -179,7 +179,7 @@ class BlockViews:
     ) -> tuple[als.Features, float]:
         """Features for fixed factors, and ‖X − WHᵀ‖² of the data's own view.
 
-        Features of very many samples stay on the workers, as Dask arrays.
+        Features of very many windows stay on the workers, as Dask arrays.
         """
         if getattr(contrast, "by_sums", False):
             return self._final_by_sums(factors, contrast, alpha, memory)
@@ -197,7 +197,7 @@ class BlockViews:
         return als.Features(*self._both(made, factors[0].shape[1])), residual
 
     def encoded(self, projector: Array) -> tuple[Any, Any]:
-        """Products of both views with a projector (i, r); of very many samples as Dask arrays."""
+        """Products of both views with a projector (i, r); of very many windows as Dask arrays."""
         made = on.persisted(self._each(work.Encoded(projector, self.paired)))
         return self._both(made, projector.shape[1])
 
@@ -304,14 +304,14 @@ class BlockViews:
         alpha: float | Array,
         memory: als.Memory,
     ) -> tuple[als.Features, Array]:
-        """Features under a contrast that compares all samples, and P = XH.
+        """Features under a contrast that compares all windows, and P = XH.
 
-        P and P̃ (n, rank) come here, the samples themselves do not.
+        P and P̃ (n, rank) come here, the windows themselves do not.
         """
         rank = factors[0].shape[1]
         if self.n_samples * rank > spreads.GATHERED_VALUES:
             raise InvalidInputError(
-                f"X has {self.n_samples} samples, and this contrast compares all of them in one "
+                f"X has {self.n_samples} windows, and this contrast compares all of them in one "
                 f"place: at rank {rank} it takes {spreads.GATHERED_VALUES // rank} at most. Use "
                 "PLC(solver='tied') or CPD"
             )

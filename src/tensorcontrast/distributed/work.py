@@ -1,4 +1,4 @@
-"""What tasks do with a block of samples, or with the blocks of a part: the work of a sweep."""
+"""What tasks do with a block of windows, or with the blocks of a part: the work of a sweep."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CoreRows:
 
 @dataclass(frozen=True)
 class WithView:
-    """Put the rows of the other view beside those of the data."""
+    """Put the rows of the other view next to those of the data."""
 
     ready: Preparation
     reader: Callable[[Any, int], Array]
@@ -79,7 +79,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Sums over a block from which rows are made that stand for all samples."""
+    """Sums over a block from which rows are made that stand for all windows."""
 
     omega: Array
 
@@ -122,7 +122,7 @@ class Project:
     paired: bool
 
     def __call__(self, block: als.Views) -> tuple[Array, Array | None]:
-        """One matrix product a view."""
+        """One matrix product per view."""
         return als.project(block if self.paired else block.alone(), self.factors)
 
 

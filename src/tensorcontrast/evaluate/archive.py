@@ -141,7 +141,7 @@ def folder_sets(folder: str | Path) -> list[dict[str, Any]]:
             )
         other = path.with_name(name + TEST_SUFFIX)
         if path.suffix == ".ts" and not other.is_file():
-            raise DataNotFoundError(f"{path}: the test windows, {other.name}, are not beside it")
+            raise DataNotFoundError(f"{path}: the test windows, {other.name}, are not next to it")
         found[name] = path
     if not found:
         raise DataNotFoundError(
@@ -204,7 +204,7 @@ def archive_config(
         "draws": 6,
         "fit_budgets": True,
     }
-    return BenchConfig.of({**data, **changes}, "archive")
+    return BenchConfig.from_data({**data, **changes}, "archive")
 
 
 def require(datasets: Iterable[DatasetConfig]) -> None:

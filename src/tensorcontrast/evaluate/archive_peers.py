@@ -34,7 +34,7 @@ MAX_PCA_WINDOWS = 8000
 #: Trees of the forests that QUANT and Catch22 feed, as in aeon.
 N_TREES = 200
 
-#: Samples at least of a window that MultiRocket takes: its kernels, on first differences too.
+#: Windows at least of a window that MultiRocket takes: its kernels, on first differences too.
 MULTIROCKET_LENGTH = 10
 
 #: Windows that are transformed at a time.
@@ -47,7 +47,7 @@ class _SignalPeer(_Peer):
     takes: ClassVar[str] = "signals"
     dtype: ClassVar[str | None] = "float32"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"random_state": ["random_state"]}
-    #: Samples at least of a window.
+    #: Windows at least of a window.
     min_length: ClassVar[int] = 1
 
     def __init__(self, *, random_state: int | np.random.RandomState | None = None) -> None:
@@ -61,7 +61,7 @@ class _SignalPeer(_Peer):
             )
         if X.shape[2] < self.min_length:
             raise InvalidInputError(
-                f"{who}: windows have {X.shape[2]} samples; at least {self.min_length} are needed"
+                f"{who}: windows have {X.shape[2]} windows; at least {self.min_length} are needed"
             )
         self.seed_ = int(checks.generator(self.random_state).integers(2**31 - 1))
         self._prepare(X)

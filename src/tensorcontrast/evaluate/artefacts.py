@@ -1,4 +1,4 @@
-"""What a run keeps of its first seed: models, histories, a sample of windows and features."""
+"""What a run keeps of its first seed: models, histories, a window of windows and features."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["keep", "make_folder"]
 PER_PART = 200
 
 #: Points in time of a kept window at most; longer ones are thinned for drawing.
-MOST_POINTS = 500
+MAX_POINTS = 500
 
 #: Features of a window at most that are kept.
-MOST_FEATURES = 256
+MAX_FEATURES = 256
 
 
 def keep(folder: Path, rec: Recordings, task: Task, fitted: Fitted) -> None:
@@ -39,7 +39,7 @@ def keep(folder: Path, rec: Recordings, task: Task, fitted: Fitted) -> None:
         write_npz(sample, _windows(rec, chosen, part))
     store.write_json(artefact(folder, label, method, "history.json"), {"history": fitted.history})
     features = fitted.transform(rec.X[chosen])
-    if features.shape[1] <= MOST_FEATURES:
+    if features.shape[1] <= MAX_FEATURES:
         path = artefact(folder, label, method, "features.npz")
         write_npz(path, {"features": features, "index": chosen})
     if kinds.METHODS[task.method.name].tensor:
@@ -71,7 +71,7 @@ def _sample(rec: Recordings, task: Task) -> tuple[NDArray[np.int64], NDArray[Any
 
 def _windows(rec: Recordings, chosen: NDArray[np.int64], part: NDArray[Any]) -> dict[str, Any]:
     """Arrays of ``windows.npz``; text is kept as text, never pickled."""
-    step = math.ceil(rec.n_times / MOST_POINTS)
+    step = math.ceil(rec.n_times / MAX_POINTS)
     y = np.full(len(chosen), -1) if rec.y is None else rec.y[chosen]
     units = rec.units or ""
     return {

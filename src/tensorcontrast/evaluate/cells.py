@@ -62,7 +62,7 @@ class Cell:
         return (self.dataset, self.method, self.seed, self.budget)
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Make a cell from a record of the file."""
         known = {f.name for f in fields(cls)}
         data = {key: value for key, value in record.items() if key in known}
@@ -124,7 +124,7 @@ class DatasetFacts:
     fingerprint: str
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Make facts from a record of the file."""
         data: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
@@ -137,7 +137,7 @@ def read_cells(folder: Path) -> list[Cell]:
     out = []
     for number, record in enumerate(store.read(folder / CELLS), start=1):
         try:
-            out.append(Cell.of(record))
+            out.append(Cell.from_record(record))
         except TypeError as error:
             raise DamagedFileError(
                 f"{folder / CELLS} line {number}: is not a cell ({error}); delete the line and run "

@@ -42,7 +42,7 @@ SplitName = Literal["subject", "atd-har", "official", "train-test"]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Text = Annotated[str, Strict()]
 
-#: Names beside those of the public data sets: recordings made on the spot.
+#: Names next to those of the public data sets: recordings made on the spot.
 MADE = ("synthetic",)
 
 
@@ -319,13 +319,13 @@ class BenchConfig(_Strict):
         return self
 
     @classmethod
-    def of(cls, data: Any, where: str = "configuration") -> BenchConfig:
+    def from_data(cls, data: Any, where: str = "configuration") -> BenchConfig:
         """Check plain data; every fault is named in one :class:`InvalidInputError`."""
         return check_data(data, cls, where)
 
     def replace(self, **changes: Any) -> BenchConfig:
         """Return a copy with some fields changed, checked like any other."""
-        return BenchConfig.of({**self.model_dump(mode="json"), **changes})
+        return BenchConfig.from_data({**self.model_dump(mode="json"), **changes})
 
     @property
     def hash(self) -> str:

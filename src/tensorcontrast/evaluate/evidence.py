@@ -1,4 +1,4 @@
-"""What the paper's figures show beside accuracies: a fit's stages, and graphs of several seeds.
+"""What the paper's figures show next to accuracies: a fit's stages, and graphs of several seeds.
 
 A fit ends when its callback says so, and everything in it is seeded. So a stage is the same fit,
 ended after fewer iterations.
@@ -49,7 +49,7 @@ def has_stages(method: MethodConfig) -> bool:
 def collect(rec: Recordings, task: Task, piece: str, folder: Path) -> bool:
     """Compute a piece of evidence and write it to its file; true where that failed.
 
-    An error is written beside, and the next run tries again.
+    An error is written next to, and the next run tries again.
     """
     path = artefact(folder, task.dataset.label, task.method.label, f"{piece}.npz")
     problem = path.with_suffix(PROBLEM)

@@ -92,7 +92,7 @@ def build(
         return found(**settings, random_state=seed)
     if method.name == "plc-paper":
         settings.setdefault("n_clusters", rec.n_classes)
-    # Parameters that are given are those of the class, beta and gamma as sums over samples.
+    # Parameters that are given are those of the class, beta and gamma as sums over windows.
     paper = method.name.endswith("-paper")
     decompose = with_options(found.paper() if paper else found(), **settings)
     return ContrastiveFeatures(

@@ -29,7 +29,7 @@ class PaperResult:
     epoch_seconds: float
 
 
-#: Size of a sample's tensor (channel, frequency, time) in the paper.
+#: Size of a window's tensor (channel, frequency, time) in the paper.
 SHAPES: dict[str, tuple[int, int, int]] = {
     "har": (18, 33, 33),
     "sleep-edf": (14, 129, 86),

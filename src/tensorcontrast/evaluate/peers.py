@@ -81,7 +81,7 @@ class _Peer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self.fit(X, y).transform(X)
 
     def transform(self, X: Any) -> Array:
-        """Features (n, n_features) of samples of the shape that was fitted."""
+        """Features (n, n_features) of windows of the shape that was fitted."""
         check_is_fitted(self)
         return self._apply(checks.check_tensor(self, _plain(X), reset=False))
 
@@ -173,7 +173,7 @@ class FlatPCA(_Peer):
         self.rank_ = max(1, min(self.n_features, len(flat) - 1, flat.shape[1]))
         if self.rank_ < self.n_features:
             warnings.warn(
-                f"FlatPCA: {self.n_features} features cannot be had of {len(X)} samples with "
+                f"FlatPCA: {self.n_features} features cannot be had of {len(X)} windows with "
                 f"{flat.shape[1]} values; {self.rank_} are used",
                 TensorContrastWarning,
                 stacklevel=3,
@@ -289,7 +289,7 @@ class RandomEncoder(_Peer):
 class MiniRocketFeatures(_Peer):
     """MiniRocket of raw signals: about ten thousand convolutional features (aeon's).
 
-    Their classifier is a ridge with the penalty chosen on the training samples, see
+    Their classifier is a ridge with the penalty chosen on the training windows, see
     :func:`ridge_probe`. Kernels are fixed and biases are quantiles of some of the fitted signals,
     so that fitting takes no labels. Needs the extra ``bench``.
 

@@ -13,7 +13,7 @@ __all__ = ["PRESETS", "preset"]
 
 #: Names with what they compute; light, for help and completion of the command line.
 PRESETS: dict[str, str] = {
-    "table1": "the paper's Table 1: HAR, Sleep-EDF and PTB-XL, with the published numbers beside",
+    "table1": "the paper's Table 1: HAR, Sleep-EDF and PTB-XL, with the published numbers next to",
     "figures": "what the paper's figures show, on HAR: label budgets, stages, ablation, graphs",
     "accuracy": "32 features under a logistic probe with 60 and all labels, on all data sets",
     "archive": "seventeen data sets, or a folder of them, with few labels and strong peers",
@@ -49,7 +49,7 @@ def preset(name: str, **changes: Any) -> BenchConfig:
     }
     if name not in makers:
         raise InvalidInputError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-    config = BenchConfig.of(makers[name](), f"preset {name}")
+    config = BenchConfig.from_data(makers[name](), f"preset {name}")
     return config.replace(**changes) if changes else config
 
 

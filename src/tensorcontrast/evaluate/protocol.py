@@ -31,7 +31,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Split:
-    """Sorted positions of samples: without labels, with labels for training, and for testing."""
+    """Sorted positions of windows: without labels, with labels for training, and for testing."""
 
     unlabelled: IntArray
     train: IntArray
@@ -47,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a linear classifier on the features achieves on the test samples."""
+    """What a linear classifier on the features achieves on the test windows."""
 
     accuracy: float
     balanced_accuracy: float
@@ -66,7 +66,7 @@ def subject_split(
     *,
     allow_ungrouped: bool = False,
 ) -> Split:
-    """Split into unlabelled, train and test samples so that no group is in two parts.
+    """Split into unlabelled, train and test windows so that no group is in two parts.
 
     Groups are drawn at random; the number of groups in a part is the share of all groups, rounded
     so that the numbers add up and no part is empty.
@@ -80,7 +80,7 @@ def subject_split(
     seed : int or Generator
         Seed.
     allow_ungrouped : bool
-        Split recordings without groups sample by sample. Windows that overlap or come from one
+        Split recordings without groups window by window. Windows that overlap or come from one
         subject then end up in several parts, and results look better than they are.
 
     Examples
@@ -101,8 +101,8 @@ def subject_split(
         groups = np.arange(len(recordings))
     else:
         raise InvalidInputError(
-            "these recordings have no groups, so samples of one subject could be in two parts; "
-            "give groups=, or pass allow_ungrouped=True to split sample by sample"
+            "these recordings have no groups, so windows of one subject could be in two parts; "
+            "give groups=, or pass allow_ungrouped=True to split window by window"
         )
     names, code = np.unique(groups, return_inverse=True)
     if len(names) < 3:
@@ -119,7 +119,7 @@ def subject_split(
 def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -> Split:
     """Split UCI HAR as the authors of ATD do.
 
-    The official training subjects are unlabelled; the samples of the official test subjects are
+    The official training subjects are unlabelled; the windows of the official test subjects are
     halved at random into train and test, stratified by nothing. Windows of one subject, which
     overlap by half, are thus in both train and test: use :func:`subject_split` for honest numbers
     and this one to compare with published ones.
@@ -135,7 +135,7 @@ def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -
     if not len(unlabelled) or len(tested) < 2:
         raise InvalidInputError(
             f"columns['split'] has {len(unlabelled)} training (0) and {len(tested)} test (1) "
-            "samples; both are needed"
+            "windows; both are needed"
         )
     order = np.random.default_rng(seed).permutation(tested)
     half = len(order) // 2
@@ -145,7 +145,7 @@ def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -
 def official_split(
     recordings: Recordings, train: float = 5 / 9, seed: int | np.random.Generator = 0
 ) -> Split:
-    """Take the official training samples as unlabelled and divide the other subjects by a draw.
+    """Take the official training windows as unlabelled and divide the other subjects by a draw.
 
     For UCI HAR that is 21 subjects without labels, 5 of the 9 others to train the probe on and 4
     to test it. Other seeds draw other subjects; the unlabelled part is always the same, so that
@@ -154,7 +154,7 @@ def official_split(
     Parameters
     ----------
     recordings : Recordings
-        With ``columns["split"]``, 0 for official training samples and 1 for the others, and with
+        With ``columns["split"]``, 0 for official training windows and 1 for the others, and with
         groups, none of them in both.
     train : float
         Share of the other groups for training.
@@ -172,8 +172,8 @@ def official_split(
     both = np.intersect1d(names, recordings.groups[unlabelled])
     if not len(unlabelled) or len(names) < 2 or len(both):
         raise InvalidInputError(
-            f"columns['split'] has {len(unlabelled)} training samples (0), {len(names)} groups of "
-            f"test samples (1) and {len(both)} groups in both; some training samples, two groups "
+            f"columns['split'] has {len(unlabelled)} training windows (0), {len(names)} groups of "
+            f"test windows (1) and {len(both)} groups in both; some training windows, two groups "
             "or more of others and none in both are needed"
         )
     if not 0 < train < 1:
@@ -253,18 +253,18 @@ def fitting_budget(y: npt.ArrayLike, budget: int | float | str) -> int | float |
 def label_budget(
     y: npt.ArrayLike, budget: int | float | str, seed: int | np.random.Generator = 0
 ) -> IntArray:
-    """Choose which training samples get to keep their label.
+    """Choose which training windows get to keep their label.
 
-    Samples are put into one order, in which every class is spread evenly by its share (each class
+    Windows are put into one order, in which every class is spread evenly by its share (each class
     once first), and the first ones are taken. So the choice is stratified, has every class as soon
     as the budget allows, and a larger budget contains a smaller one of the same seed.
 
     Parameters
     ----------
     y : array (n,)
-        Labels of the training samples; unknown ones (-1, None, NaN or empty text) are never chosen.
+        Labels of the training windows; unknown ones (-1, None, NaN or empty text) are never chosen.
     budget : int, float or str
-        How many: a number of samples (int), a fraction of the labelled ones (float up to 1) or a
+        How many: a number of windows (int), a fraction of the labelled ones (float up to 1) or a
         percentage (``"5%"``). Fractions are rounded up.
     seed : int or Generator
         Seed. Budgets are nested for equal integer seeds.
@@ -282,7 +282,7 @@ def label_budget(
     labels = read_labels(y).codes
     labelled = np.flatnonzero(labels >= 0)
     if not len(labelled):
-        raise InvalidInputError("y has no labelled samples to choose from")
+        raise InvalidInputError("y has no labelled windows to choose from")
     count = _budget_count(budget, len(labelled))
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(labelled)
@@ -294,7 +294,7 @@ def label_budget(
             TensorContrastWarning,
             stacklevel=2,
         )
-    # The k-th of the m samples of a class belongs at (k + u) / m of the way, with one u a class;
+    # The k-th of the m windows of a class belongs at (k + u) / m of the way, with one u a class;
     # the first of every class comes before all others.
     by_class = np.argsort(code, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -324,7 +324,7 @@ def linear_probe(
     features_train, features_test : arrays of shape (n, n_features)
         Features.
     y_train, y_test : arrays of int
-        Labels; samples with -1 are left out.
+        Labels; windows with -1 are left out.
     C : float
         Inverse strength of the L2 penalty.
     max_iter : int
@@ -339,7 +339,7 @@ def linear_probe(
     Returns
     -------
     ProbeResult
-        Macro F1 and balanced accuracy are over the classes of the test samples.
+        Macro F1 and balanced accuracy are over the classes of the test windows.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score
@@ -361,7 +361,7 @@ def linear_probe(
     absent = np.setdiff1d(there, classes)
     if len(absent):
         warnings.warn(
-            f"classes {absent.tolist()} of the test samples have no training sample and cannot be "
+            f"classes {absent.tolist()} of the test windows have no training window and cannot be "
             "predicted",
             TensorContrastWarning,
             stacklevel=2,
@@ -412,7 +412,7 @@ def _budget_count(budget: int | float | str, available: int) -> int:
             raise InvalidInputError(f"budget={budget} must be at least 1")
         if budget > available:
             raise InvalidInputError(
-                f"budget={budget} is more than the {available} labelled training samples"
+                f"budget={budget} is more than the {available} labelled training windows"
             )
         return int(budget)
     else:
@@ -420,7 +420,7 @@ def _budget_count(budget: int | float | str, available: int) -> int:
         if not 0 < fraction <= 1:
             raise InvalidInputError(
                 f"budget={budget} as a fraction must lie above 0 and at most 1; a number of "
-                "samples is an int"
+                "windows is an int"
             )
     return min(available, max(1, int(np.ceil(fraction * available - 1e-9))))
 
@@ -442,5 +442,5 @@ def _features(part: str, features: Any, y: Any) -> tuple[npt.NDArray[Any], npt.N
         raise InvalidInputError(f"features_{part}[{row}, {column}] is {values[row, column]}")
     keep = read_labels(labels, name=f"y_{part}").codes >= 0
     if not keep.any():
-        raise InvalidInputError(f"y_{part} has no labelled samples")
+        raise InvalidInputError(f"y_{part} has no labelled windows")
     return values[keep], labels[keep]

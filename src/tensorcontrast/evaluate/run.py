@@ -85,7 +85,7 @@ class Run:
                 environment = list(store.read_json(where / ENVIRONMENT)["sessions"])
             if (where / DATASETS).is_file():
                 for record in store.read_json(where / DATASETS)["datasets"]:
-                    facts = DatasetFacts.of(record)
+                    facts = DatasetFacts.from_record(record)
                     datasets[facts.label] = facts
         except (KeyError, TypeError, AttributeError) as error:
             raise DamagedFileError(
@@ -254,7 +254,7 @@ class Run:
         return {k: [float("nan") if v is None else v for v in c] for k, c in columns.items()}
 
     def windows(self, dataset: str) -> dict[str, Array] | None:
-        """Return a sample of the recordings, the same for all methods: see the runner."""
+        """Return a window of the recordings, the same for all methods: see the runner."""
         return read_npz(self.path(dataset, None, "windows.npz"))
 
     def features(self, dataset: str, method: str) -> Array | None:
@@ -284,7 +284,7 @@ def artefact(folder: Path, dataset: str, method: str | None, name: str) -> Path:
 def read_config(folder: Path) -> BenchConfig:
     """Return the configuration that a run was started with."""
     data = store.read_json(folder / CONFIG)
-    config = BenchConfig.of(data.get("config"), str(folder / CONFIG))
+    config = BenchConfig.from_data(data.get("config"), str(folder / CONFIG))
     if config.hash != data.get("hash"):
         raise DamagedFileError(
             f"{folder / CONFIG}: was changed after the run began, so that its cells may belong to "

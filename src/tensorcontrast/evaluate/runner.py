@@ -120,7 +120,7 @@ def run(
     Returns
     -------
     Run
-        What was asked for, without what a folder that grows holds beside it.
+        What was asked for, without what a folder that grows holds next to it.
         ``run.failed`` lists the cells whose computation raised an error. They do not stop the
         others, and are tried again by the next call.
 

@@ -63,7 +63,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Draw:
-    """Which training samples have their label: positions in the recordings."""
+    """Which training windows have their label: positions in the recordings."""
 
     split: Split
     labelled: NDArray[np.int64]
@@ -78,7 +78,7 @@ def compute(rec: Recordings, task: Task) -> tuple[list[Cell], Fitted | None]:
             _warn_if_alone(rec, parts[0])
             drawn = task.method.fits_draws
             fits = [] if drawn else _candidates(rec, task, parts[0])
-            table = _Table.of(rec, parts, fits)
+            table = _Table.from_fits(rec, parts, fits)
         except Exception as error:
             return [_failed(task, budget, error) for budget in task.budgets], None
     before = _texts(caught)
@@ -186,7 +186,7 @@ class _Table:
     seconds: float | None
 
     @classmethod
-    def of(cls, rec: Recordings, parts: Sequence[Split], fits: Sequence[Fitted]) -> _Table:
+    def from_fits(cls, rec: Recordings, parts: Sequence[Split], fits: Sequence[Fitted]) -> _Table:
         rows = np.unique(np.concatenate([part for s in parts for part in (s.train, s.test)]))
         place = np.full(len(rec), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))

@@ -17,7 +17,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # on Windows
 
 @contextmanager
 def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
-    """Write to a temporary file beside ``path`` and put it in place when all went well.
+    """Write to a temporary file next to ``path`` and put it in place when all went well.
 
     Several threads and processes may write to one path at once; the last to finish stays, whole.
     ``sync=False`` leaves it to the system when the bytes reach the disk.
@@ -50,7 +50,7 @@ def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 def check_writable(path: Path) -> None:
     """Raise where no file can be made at ``path``, before work is done for it.
 
-    A file is made beside it and removed again: permissions, read-only file systems and quotas are
+    A file is made next to it and removed again: permissions, read-only file systems and quotas are
     seen by nothing less.
     """
     folder = path.parent
@@ -71,7 +71,7 @@ def check_writable(path: Path) -> None:
 def one_at_a_time(path: Path, *, poll: float = 0.1) -> Iterator[bool]:
     """Let one thread of one process at a time work on ``path``; others wait for it.
 
-    A file ``<name>.lock`` beside it is held while the work lasts. The system lets go of it when a
+    A file ``<name>.lock`` next to it is held while the work lasts. The system lets go of it when a
     process dies, so nothing waits for ever. Where the file system has no locks the work goes on
     without, and False is given.
     """

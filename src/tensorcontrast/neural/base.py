@@ -25,7 +25,7 @@ Array = NDArray[Any]
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
 Augment = Callable[[Array, np.random.Generator], Array]
 
-#: Samples that go through the network at a time in ``transform``.
+#: Windows that go through the network at a time in ``transform``.
 CHUNK_SAMPLES = 512
 
 
@@ -87,7 +87,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : array-like (n, I_1, …, I_K)
-            One tensor a sample.
+            One tensor per window.
         y : not used; a warning says so, unless scikit-learn passes it on
             Labels take no part; their number is checked.
         view : array-like of the shape of X, or callable, optional
@@ -119,7 +119,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ) from None
         if count < self.batch_size:
             warnings.warn(
-                f"{name}: batch_size={self.batch_size} but there are {count} samples; all of them "
+                f"{name}: batch_size={self.batch_size} but there are {count} windows; all of them "
                 f"are one batch (pass batch_size={count} or less to say so)",
                 TensorContrastWarning,
                 stacklevel=2,
@@ -142,7 +142,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _learn(
         self, torch: Any, device: Any, X: ArrayLike, y: ArrayLike | None, view: ViewLike
     ) -> tuple[training.Outcome, int]:
-        """Train this estimator, which has learned nothing yet; return the number of samples."""
+        """Train this estimator, which has learned nothing yet; return the number of windows."""
         X = checks.check_tensor(self, X, reset=True, min_samples=2)
         labels.none_used(type(self).__name__, y, len(X))
         rng = checks.generator(self.random_state)
@@ -179,7 +179,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self.fit(X, y, view=view).transform(X)
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features (n, rank_) of new samples."""
+        """Features (n, rank_) of new windows."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- files and scikit-learn
@@ -206,7 +206,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class ContrastiveEncoder(NeuralEstimator):
-    """Base of SimCLR and BYOL: an encoder trained on two views of each sample."""
+    """Base of SimCLR and BYOL: an encoder trained on two views of each window."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralEstimator._parameter_constraints,
@@ -237,7 +237,7 @@ class ContrastiveEncoder(NeuralEstimator):
         from tensorcontrast.neural.encoder import ResidualEncoder
 
         self.center_, size = scaling.learn(X)
-        # Entries, not samples, get a mean square of 1: the range that networks are made for.
+        # Entries, not windows, get a mean square of 1: the range that networks are made for.
         self.scale_ = size / float(np.sqrt(self.center_.size))
         self.rank_ = int(self.n_features)
         networks = self._networks(ResidualEncoder(self.dims_, self.rank_)).to(device).train()
@@ -287,10 +287,10 @@ class ContrastiveEncoder(NeuralEstimator):
         self.weights_ = torch_modules.to_arrays(self._trained_encoder(module))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features (n, n_features) of new samples: the output of the encoder.
+        """Features (n, n_features) of new windows: the output of the encoder.
 
-        Normalisations use what they learned, so that a sample's features do not depend on the
-        samples beside it.
+        Normalisations use what they learned, so that a window's features do not depend on the
+        windows next to it.
         """
         check_is_fitted(self)
         name = type(self).__name__

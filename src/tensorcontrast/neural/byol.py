@@ -1,4 +1,4 @@
-"""BYOL: one view of a sample predicted from the other, without negatives."""
+"""BYOL: one view of a window predicted from the other, without negatives."""
 
 from __future__ import annotations
 

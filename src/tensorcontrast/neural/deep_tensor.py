@@ -27,7 +27,7 @@ class DeepTensor(NeuralEstimator):
     Every factor :math:`U_k` and the features W are outputs of small networks of random inputs,
     and Adam fits the networks to :math:`\|X - WH^\top\|^2` (E1). Networks of factors convolve
     along their mode and so prefer smooth factors; that of the features has no order to go by
-    and maps each sample's input on its own. Once fitted, the factors are the model: new samples
+    and maps each window's input on its own. Once fitted, the factors are the model: new windows
     are encoded by ridge regression on them, as in :class:`~tensorcontrast.CPD` (E12), which
     needs no torch.
 
@@ -41,11 +41,11 @@ class DeepTensor(NeuralEstimator):
         Ridge of ``transform``, against factors with columns of unit length.
     learn_inputs : bool, default=True
         Fit the random inputs along with the networks, as the published code does. With False the
-        features of all samples are what one small network makes of fixed noise.
+        features of all windows are what one small network makes of fixed noise.
     max_iter : int, default=100
         Epochs.
     batch_size : int, default=128
-        Samples a step.
+        Windows a step.
     learning_rate : float, default=1e-3
         Of Adam.
     tol, patience : float, int, default=1e-4, 10
@@ -59,13 +59,13 @@ class DeepTensor(NeuralEstimator):
     factors_ : list of (I_k, rank_) arrays
         Generated factors in normal form: unit columns, sorted by weight, fixed signs.
     features_ : (n, rank_) array
-        Generated features of the fitted samples; ``transform`` gives those of E12 instead.
+        Generated features of the fitted windows; ``transform`` gives those of E12 instead.
     reconstruction_error_ : float
         ‖X − WHᵀ‖/‖X‖ of the centred data with the generated features.
     n_parameters_ : int
         Numbers that training changed: networks, and inputs where these are learned.
     history_ : dict of lists
-        ``loss`` (mean over the samples of the squared error, against a mean squared norm of 1),
+        ``loss`` (mean over the windows of the squared error, against a mean squared norm of 1),
         ``seconds`` and ``n_parameters`` of each epoch.
     rank_, n_iter_ : int
     center_ : array (I_1, …, I_K)
@@ -147,7 +147,7 @@ class DeepTensor(NeuralEstimator):
             )
         ]
         if self.learn_inputs:
-            # A sample's input moves once an epoch, networks once a batch: as far in all.
+            # A window's input moves once per epoch, networks once per batch: as far in all.
             rate = self.learning_rate * max(1, len(X) // self.batch_size)
             optimizers.append(torch.optim.SparseAdam([networks.codes.weight], lr=rate))
 
@@ -183,7 +183,7 @@ class DeepTensor(NeuralEstimator):
         self.reconstruction_error_ = float(np.sqrt(max(error, 0.0)))
 
     def transform(self, X: ArrayLike) -> Array:
-        """Features ``w = xH(HᵀH + αI)⁻¹`` of new samples, (n, rank_). Equation E12."""
+        """Features ``w = xH(HᵀH + αI)⁻¹`` of new windows, (n, rank_). Equation E12."""
         check_is_fitted(self)
         X = checks.check_tensor(self, X, reset=False)
         H = kernels.khatri_rao(self.factors_)

@@ -10,14 +10,14 @@ from torch.nn import functional
 def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
     """Normalised temperature-scaled cross entropy of SimCLR.
 
-    Of the 2n rows of both views each has one positive, the other view of the same sample; the
+    Of the 2n rows of both views each has one positive, the other view of the same window; the
     other 2n − 2 rows are its negatives. The mean over all rows of
     ``−log(exp(⟨ẑ_i, ẑ_p⟩/τ) / Σ_{k≠i} exp(⟨ẑ_i, ẑ_k⟩/τ))``.
 
     Parameters
     ----------
     a, b : (n, d) tensors
-        Projections of both views; row i of both is sample i.
+        Projections of both views; row i of both is window i.
     temperature : float
         τ.
 
@@ -26,7 +26,7 @@ def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
     Chen, Kornblith, Norouzi, Hinton: A simple framework for contrastive learning of visual
     representations. ICML 2020, equation 1.
     """
-    # n = samples, d = projection
+    # n = windows, d = projection
     n = len(a)
     rows = functional.normalize(torch.cat([a, b]), dim=1)  # (2n, d)
     logits = rows @ rows.T / temperature  # (2n, 2n)
@@ -36,7 +36,7 @@ def nt_xent(a: Tensor, b: Tensor, temperature: float) -> Tensor:
 
 
 def byol(prediction: Tensor, target: Tensor) -> Tensor:
-    """Mean over the samples of ``‖p̂ − ẑ‖² = 2 − 2⟨p̂, ẑ⟩``; no gradient reaches ``target``.
+    """Mean over the windows of ``‖p̂ − ẑ‖² = 2 − 2⟨p̂, ẑ⟩``; no gradient reaches ``target``.
 
     References
     ----------

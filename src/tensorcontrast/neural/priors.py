@@ -64,7 +64,7 @@ class Priors(nn.Module):
         self.inputs = nn.ParameterList(
             nn.Parameter(torch.randn(d, rank), requires_grad=learn_inputs) for d in dims
         )
-        self.samples = Prior(rank, hidden, 1)  # the order of samples means nothing
+        self.samples = Prior(rank, hidden, 1)  # the order of windows means nothing
         self.codes = nn.Embedding(n_samples, rank, sparse=True)
         if learn_inputs:
             # Features begin near zero: large wrong ones would first be shrunk, which stalls.
@@ -79,9 +79,9 @@ class Priors(nn.Module):
         ]
 
     def features(self, rows: Tensor) -> Tensor:
-        """Features (m, rank) of the samples with these numbers.
+        """Features (m, rank) of the windows with these numbers.
 
-        Scaled so that they begin with a norm of the order of 1, that of the samples.
+        Scaled so that they begin with a norm of the order of 1, that of the windows.
         """
         out: Tensor = self.samples(self.codes(rows))
         return out / math.sqrt(out.shape[1])
@@ -96,7 +96,7 @@ def khatri_rao(factors: Sequence[Tensor]) -> Tensor:
 
 
 def residual(X: Tensor, W: Tensor, H: Tensor) -> Tensor:
-    """Mean over the samples of ``‖x − wHᵀ‖²`` for X (m, i), W (m, r), H (i, r). Equation E1.
+    """Mean over the windows of ``‖x − wHᵀ‖²`` for X (m, i), W (m, r), H (i, r). Equation E1.
 
     Through r×r products, so that no second array of the size of X is made; where the model
     explains nearly all of X, rounding may leave this a little below zero.

@@ -17,21 +17,21 @@ CHUNK_VALUES = 2**24
 
 
 def learn(X: Array) -> tuple[Array, float]:
-    """Mean tensor of X (n, I_1, …, I_K), and the root mean square of a sample's norm about it."""
+    """Mean tensor of X (n, I_1, …, I_K), and the root mean square of a window's norm about it."""
     exact = X.mean(axis=0, dtype=np.float64)
     mean = exact.astype(X.dtype)
     total = sum(float(np.square(c, dtype=np.float64).sum()) for c in chunks(X, mean, 1.0))
     size = float(np.sqrt(total / len(X)))
-    # What is left of equal samples after centring is rounding, not signal.
+    # What is left of equal windows after centring is rounding, not signal.
     if not size > 8 * np.finfo(X.dtype).eps * float(np.linalg.norm(exact)):
         raise InvalidInputError(
-            f"X of shape {X.shape} has nothing to learn from: all samples are equal"
+            f"X of shape {X.shape} has nothing to learn from: all windows are equal"
         )
     return mean, size
 
 
 def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
-    """Centred and scaled copies (m, ∏I_k) of the samples of X, a few at a time."""
+    """Centred and scaled copies (m, ∏I_k) of the windows of X, a few at a time."""
     flat, mean = X.reshape(len(X), -1), center.reshape(-1)
     step = max(1, CHUNK_VALUES // mean.size)
     for start in range(0, len(flat), step):

@@ -1,4 +1,4 @@
-"""SimCLR: two views of a sample found among those of all others."""
+"""SimCLR: two views of a window found among those of all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorcontrast.neural.base import Augment, ContrastiveEncoder
 class SimCLR(ContrastiveEncoder):
     """Contrastive features of a residual convolutional encoder, by the NT-Xent loss.
 
-    Every sample has to find its own other view among both views of the batch. Features are the
+    Every window has to find its own other view among both views of the batch. Features are the
     encoder's output; the projector after it is used in training only.
 
     Parameters
@@ -33,7 +33,7 @@ class SimCLR(ContrastiveEncoder):
     max_iter : int, default=100
         Epochs.
     batch_size : int, default=128
-        Samples a step. All batches have nearly this size, and at least two samples.
+        Windows a step. All batches have nearly this size, and at least two windows.
     learning_rate : float, default=1e-3
         Of Adam.
     tol, patience : float, int, default=1e-3, 10

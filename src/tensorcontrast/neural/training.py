@@ -37,7 +37,7 @@ class Outcome:
 
 
 def batches(n: int, batch_size: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """All of n samples in a random order, in batches of nearly equal size, never of one sample."""
+    """All of n windows in a random order, in batches of nearly equal size, never of one window."""
     count = max(1, min(math.ceil(n / batch_size), n // 2))
     yield from np.array_split(rng.permutation(n), count)
 
@@ -48,7 +48,7 @@ def run_epoch(
     optimizers: Sequence[Any],
     after_step: Callable[[], None] | None = None,
 ) -> float:
-    """One step a batch; gives the mean loss over the samples."""
+    """One step per batch; gives the mean loss over the windows."""
     total, seen = 0.0, 0
     for batch in rows:
         for optimizer in optimizers:

@@ -137,7 +137,7 @@ def annotation_files(annotations: str | Path, recording: Path) -> list[Path]:
         if place.is_file():
             return [place]
     raise DataNotFoundError(
-        f"{annotations}: no such file with annotations, neither here nor beside {recording}"
+        f"{annotations}: no such file with annotations, neither here nor next to {recording}"
     )
 
 

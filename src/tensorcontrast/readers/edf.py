@@ -89,7 +89,7 @@ def read_edf(
     annotations : path, optional
         File with the annotations, where they are not in the recording; or a pattern, such as
         ``"*-Hypnogram.edf"``, of which each recording gets the file whose name begins most like
-        its own. Searched from the working folder, then beside the recording. By default the files
+        its own. Searched from the working folder, then next to the recording. By default the files
         of a folder that hold annotations only are such files.
     label_share : float
         The label of a window is the one that covers most of its time, if that is at least this

@@ -3,7 +3,7 @@
 ``X.npy`` (n, channel, time) with ``y.npy``, ``groups.npy``, any further ``<column>.npy`` and
 ``meta.json`` (``fs``, ``channels``, ``classes``, ``units``, ``scale``, ``name``, ``citation``,
 ``licence``), of which only ``X.npy`` is needed; or one folder a class with ``.npy`` files, each
-one sample (channel, time) or several (n, channel, time), and ``meta.json`` beside them.
+one sample (channel, time) or several (n, channel, time), and ``meta.json`` next to them.
 """
 
 from __future__ import annotations

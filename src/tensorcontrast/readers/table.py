@@ -300,7 +300,7 @@ def _parquet_frame(parquet: Any, path: Path, wanted: set[str | None] | None) -> 
     with parquet.ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
         about = file.metadata
         if about.num_columns > MOST_CHANNELS:
-            raise FileError(f"{path}: has {about.num_columns} columns; one a channel is meant")
+            raise FileError(f"{path}: has {about.num_columns} columns; one per channel is meant")
         check_expansion(path, 8 * about.num_rows * about.num_columns, stored)
         groups = [about.row_group(k) for k in range(about.num_row_groups)]
         check_expansion(path, sum(abs(group.total_byte_size) for group in groups), stored)

@@ -30,7 +30,7 @@ def read_ts_pair(
     Parameters
     ----------
     path : path
-        The file of the training windows; that of the test windows is beside it.
+        The file of the training windows; that of the test windows is next to it.
     fs, channels, allow_nan
         As in :func:`read_ts`.
     """

@@ -20,7 +20,7 @@ IntArray = npt.NDArray[np.int64]
 
 _MASK_WAY = "pass allow_nan=True and fit with missing='mask' to leave them out, "
 #: Labels count classes from 0; larger numbers are ids, and tables by class would not fit memory.
-MOST_CLASSES = 1_000_000
+MAX_CLASSES = 1_000_000
 #: NumPy keeps every text of an array at the length of the longest; so many bytes are always taken.
 _MOST_TEXT = 64 << 20
 
@@ -126,7 +126,7 @@ def as_text(what: str, texts: Sequence[str]) -> AnyArray:
 
 
 def as_per_sample(what: str, values: npt.ArrayLike, n: int, ndim: int | None = 1) -> AnyArray:
-    """Check an array with one entry a sample."""
+    """Check an array with one entry per sample."""
     array = np.asarray(values)
     if array.ndim == 0 or (ndim is not None and array.ndim != ndim) or len(array) != n:
         raise InvalidInputError(f"{what} has shape {array.shape}, but X has {n} samples")
@@ -164,7 +164,7 @@ def as_labels(
                 "stands for unlabelled"
             )
         where = f"y[{int(labels.codes.argmax())}] is {high}"
-        if high >= MOST_CLASSES:
+        if high >= MAX_CLASSES:
             raise InvalidInputError(
                 f"{where}; labels count classes from 0. Give ids as text, which is turned into "
                 "such labels"

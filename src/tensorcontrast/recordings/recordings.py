@@ -84,7 +84,7 @@ class Recordings:
     units : str or sequence of str, optional
         Unit of all channels, or of each.
     columns : mapping of str to array, optional
-        Further arrays with one entry a sample, such as ``split``, ``night`` or ``age``.
+        Further arrays with one entry per sample, such as ``split``, ``night`` or ``age``.
     name, citation, licence : str
         Where the recordings are from, and on which terms.
     scale : float, optional

@@ -205,7 +205,7 @@ def _continuous(
     pandas = imported("pandas", "data")
     channel, time = str(found["channel"]), str(found["time"])
     names = _names(array, channel) or [str(k) for k in range(array.sizes[channel])]
-    # Names that no channel has, for the columns beside them.
+    # Names that no channel has, for the columns next to them.
     columns = {f"channel {name}": row for name, row in zip(names, array.values, strict=True)}
     given: dict[str, Any] = {}
     if time in array.coords:

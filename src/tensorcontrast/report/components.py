@@ -138,7 +138,7 @@ def class_means(W: Array, y: Array) -> tuple[Array, list[int]]:
     if W.ndim != 2 or y.shape != (len(W),):
         raise InvalidInputError(
             f"features of shape {W.shape} and y of shape {y.shape} do not fit; "
-            "one label a row of features is needed"
+            "one label per row of features is needed"
         )
     present = [int(c) for c in np.unique(y[y >= 0])]
     if not present:

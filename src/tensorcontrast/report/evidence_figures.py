@@ -35,7 +35,7 @@ Evidence = Mapping[str, Array]
 
 @style.styled
 def plot_iterations(stages: Mapping[str, Evidence]) -> Figure:
-    """Draw reconstruction error and probe accuracy over iterations, a line a method.
+    """Draw reconstruction error and probe accuracy over iterations, one line per method.
 
     Parameters
     ----------

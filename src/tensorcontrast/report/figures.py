@@ -219,7 +219,7 @@ def plot_graph(
     classes: Sequence[str] | None = None,
     random_state: int = 0,
 ) -> Figure:
-    """Draw the adjacency of the pseudo graph, beside the true one where classes are known.
+    """Draw the adjacency of the pseudo graph, next to the true one where classes are known.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def plot_graph(
     truth = None if y is None else np.asarray(y)
     if truth is not None and truth.shape != labels.shape:
         raise InvalidInputError(
-            f"y has shape {truth.shape} for {len(labels)} pseudo classes; one a sample is needed"
+            f"y has shape {truth.shape} for {len(labels)} pseudo classes; one per sample is needed"
         )
     at = subsample(len(labels), GRAPH_AT_MOST, random_state)
     if truth is not None:
@@ -264,7 +264,7 @@ def plot_label_curve(
     metric: str = "accuracy",
     methods: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw the score over the number of labels, a line a method with ± sd.
+    """Draw the score over the number of labels, one line per method with ± sd.
 
     Parameters
     ----------

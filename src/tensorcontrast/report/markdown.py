@@ -1,4 +1,4 @@
-"""The report as Markdown, with figures as files beside it."""
+"""The report as Markdown, with figures as files next to it."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ def _evidence(run: Run, table: ScoreTable, n_tables: int) -> Iterator[FigureItem
             yield FigureItem(
                 f"{own}adjacency",
                 f"The pseudo graph at stages of the fit: {method}{after}",
-                "Pairs of windows that the fit joins, beside those of one true class. ARI is the "
+                "Pairs of windows that the fit joins, next to those of one true class. ARI is the "
                 "adjusted Rand index of pseudo classes and classes: 1 for equal, 0 for chance.",
                 evidence.plot_adjacency(found),
             )

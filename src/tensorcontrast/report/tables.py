@@ -1,4 +1,4 @@
-"""Tables of scores: mean ± sd over repeats, the best of each column, published figures beside."""
+"""Tables of scores: mean ± sd over repeats, the best of each column, published figures next to."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ScoreTable:
         return list(dict.fromkeys(row.note for row in self.rows if row.note))
 
     def _extra(self) -> list[tuple[str, list[str]]]:
-        """Columns beside the scores: title, then one text a row."""
+        """Columns next to the scores: title, then one text per row."""
         columns = [
             ("paper", [_text(row.published) for row in self.rows]),
             ("s / epoch", [_seconds(row.epoch_seconds) for row in self.rows]),
@@ -187,7 +187,7 @@ def score_tables(
     published: Mapping[tuple[str, str], Published] | None = None,
     notes: Mapping[str, Sequence[str]] | None = None,
 ) -> list[ScoreTable]:
-    """Gather the cells of a run into one table a dataset.
+    """Gather the cells of a run into one table per data set.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def score_tables(
 
 
 def run_tables(run: Run, *, metric: str = "accuracy") -> list[ScoreTable]:
-    """Gather what a run has finished into one table a dataset, the paper's figures beside.
+    """Gather what a run has finished into one table per data set, the paper's figures next to.
 
     Notes on a method stand in its row; those on data and protocol are the table's notes.
     """

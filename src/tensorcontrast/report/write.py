@@ -39,7 +39,7 @@ def write_report(
     format : {"html", "md"}, optional
         Default: by the name of the file, else "html".
     figures : bool
-        Also write each figure as PNG and SVG into ``figures`` beside the report. The HTML file
+        Also write each figure as PNG and SVG into ``figures`` next to the report. The HTML file
         does not need them.
 
     Returns

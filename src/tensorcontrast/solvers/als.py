@@ -1,4 +1,4 @@
-"""Alternating least squares over samples and modes (E10, E11), with a contrast plugged in.
+"""Alternating least squares over windows and modes (E10, E11), with a contrast plugged in.
 
 A *contrast* turns the projections of both views into features; the sweep then moves the factors.
 Nothing here knows about scikit-learn: arrays in, arrays out.
@@ -30,7 +30,7 @@ class Memory:
     V: Array | None = None
     labels: NDArray[np.intp] | None = None
     centers: Array | None = None
-    #: Which samples a mini-batch holds; None: all.
+    #: Which windows a mini-batch holds; None: all.
     rows: NDArray[np.intp] | None = None
     #: Norms of the columns of W where W itself is elsewhere.
     sizes: Array | None = None
@@ -112,7 +112,7 @@ class Views:
         return self
 
     @classmethod
-    def of(cls, X: Array, V: Array | None) -> Views:
+    def from_arrays(cls, X: Array, V: Array | None) -> Views:
         """Measure the norms once."""
         norm_v = 0.0 if V is None else float(kernels.row_norms_squared(V).sum())
         return cls(X, V, float(kernels.row_norms_squared(X).sum()), norm_v)
@@ -124,7 +124,7 @@ class Views:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples."""
+        """Number of windows."""
         return len(self.X)
 
     @property
@@ -137,11 +137,11 @@ class Views:
         return Views(self.X, None, self.norm_x, 0.0)
 
     def in_memory(self) -> Views:
-        """Return the same, all samples in the memory of this process."""
+        """Return the same, all windows in the memory of this process."""
         return self
 
     def rows(self, index: NDArray[np.intp]) -> Views:
-        """Take some of the samples; each has its part of what compression has lost."""
+        """Take some of the windows; each has its part of what compression has lost."""
         share = len(index) / self.n_samples
         V = None if self.V is None else self.V[index]
         return Views(self.X[index], V, share * self.norm_x, share * self.norm_v)
@@ -149,9 +149,9 @@ class Views:
     def solve(
         self, factors: Factors, contrast: Contrast, alpha: float | Array, memory: Memory
     ) -> tuple[Features, Statistics]:
-        """Features of both views for fixed factors, and the sums over samples of E10."""
+        """Features of both views for fixed factors, and the sums over windows of E10."""
         features, _ = solve_features(self, factors, contrast, alpha, memory)
-        return features, Statistics.of(self, features)
+        return features, Statistics.from_features(self, features)
 
     def final(
         self, factors: Factors, contrast: Contrast, alpha: float | Array, memory: Memory
@@ -180,23 +180,23 @@ class Views:
         return value
 
     def sketch_sums(self, omega: Array) -> tuple[Array, Array] | None:
-        """Take the sums over samples from which :mod:`.sketch` makes rows that stand for them."""
+        """Take the sums over windows from which :mod:`.sketch` makes rows that stand for them."""
         return sketch.sums_over(self.X, omega)
 
     def with_partners(self, partners: NDArray[np.intp]) -> Views:
-        """Return the same data, each sample with the view of its partner."""
+        """Return the same data, each window with the view of its partner."""
         assert self.V is not None
         return Views(self.X, self.V[partners], self.norm_x, self.norm_v)
 
     def batches(
         self, size: int, rng: np.random.Generator
     ) -> Iterator[tuple[NDArray[np.intp], Views]]:
-        """Rows and data of mini-batches in random order; a last one of one sample is dropped."""
+        """Rows and data of mini-batches in random order; a last one of one window is dropped."""
         order = rng.permutation(len(self.X))
         for start in range(0, len(order), size):
             at = order[start : start + size]
             if len(at) > 1:
-                yield at, Views.of(self.X[at], None if self.V is None else self.V[at])
+                yield at, Views.from_arrays(self.X[at], None if self.V is None else self.V[at])
 
 
 @dataclass(frozen=True)
@@ -219,14 +219,14 @@ def _direct(X: Array, norm: float, W: Array, factors: Factors) -> float:
 
 @dataclass
 class Statistics:
-    """Sums over samples that a factor update needs: Q = WᵀX and WᵀW, over both views (E10)."""
+    """Sums over windows that a factor update needs: Q = WᵀX and WᵀW, over both views (E10)."""
 
     Q: Array
     WtW: Array
 
     @classmethod
-    def of(cls, views: Views, features: Features) -> Statistics:
-        """One matrix product a view."""
+    def from_features(cls, views: Views, features: Features) -> Statistics:
+        """One matrix product per view."""
         return cls(*(a.astype(views.dtype, copy=False) for a in sums_over(views, features)))
 
     def add(self, other: Statistics, forgetting: float) -> Statistics:
@@ -242,7 +242,7 @@ class Statistics:
 
 
 def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
-    """Q = WᵀX and WᵀW over both views in float64: sums of what strips of samples give."""
+    """Q = WᵀX and WᵀW over both views in float64: sums of what strips of windows give."""
     rank, size = features.W.shape[1], views.X.shape[1]
     Q, WtW = np.zeros((rank, size)), np.zeros((rank, rank))
     pairs = [(views.X, features.W)]
@@ -260,7 +260,7 @@ def sums_over(views: Views, features: Features) -> tuple[Array, Array]:
 
 
 def project(views: Views, factors: Factors) -> tuple[Array, Array | None]:
-    """``XH`` and ``X̃H``: one matrix product a view."""
+    """``XH`` and ``X̃H``: one matrix product per view."""
     return views.encoded(kernels.khatri_rao(factors))
 
 
@@ -285,7 +285,7 @@ def sweep(
 ) -> tuple[Factors, Features, Statistics, dict[str, float]]:
     """One iteration of Algorithm 1: features of both views, then every factor. Equation E11.
 
-    Four matrix products over the samples with two views, two with one.
+    Four matrix products over the windows with two views, two with one.
     """
     features, sums = views.solve(factors, contrast, alpha, memory)
     if past is None:
@@ -309,7 +309,7 @@ def sweep(
 
 
 def _misfit(sums: Statistics, factors: Factors) -> float:
-    """``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` from the sums over samples."""
+    """``‖WHᵀ‖² − 2⟨X, WHᵀ⟩`` from the sums over windows."""
     fitted = kernels.fitted_product(sums.Q, factors)
     return kernels.inner(sums.WtW, kernels.gram(factors)) - 2.0 * fitted
 
@@ -334,7 +334,7 @@ def epoch(
     sizes = 0
     for rows, batch in views.batches(batch_size, rng):
         n = len(batch.X)
-        memory.W = memory.V = None  # other samples than last time: nothing to start from
+        memory.W = memory.V = None  # other windows than last time: nothing to start from
         memory.rows = rows
         target, _, _, terms = sweep(batch, factors, contrast, alpha=alpha, memory=memory)
         moved = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
@@ -346,7 +346,7 @@ def epoch(
     return factors, {k: v / sizes if k in _MEANS else v for k, v in total.items()}
 
 
-#: Terms that are averages over samples; all others are sums.
+#: Terms that are averages over windows; all others are sums.
 _MEANS = {
     "reconstruction_error",
     "trans_inv",
@@ -358,20 +358,20 @@ _MEANS = {
 
 #: Squared norm of the data that a column of the start meets, in units of the ridge, below which the
 #: start is turned towards the data.
-LEAST_MET = 10.0
+MIN_START_PROJECTION = 10.0
 
 
 def turned(views: Views, factors: Factors, alpha: float) -> Factors:
     """Factors to start from, turned towards the data where the ridge would outweigh it.
 
-    A column drawn at random meets the share 1/i of the squared norm of samples with i entries: the
-    finer signals are sampled, the less. Where that is less than ``LEAST_MET`` times the ridge, the
-    first sweeps would shrink all factors to zero and never come back, although no ridge of this
-    size outweighs what factors find. One sweep with a hundredth of what is met as its ridge brings
-    them into the span of the data; the run then starts from their columns of unit length.
+    A column drawn at random meets the share 1/i of the squared norm of windows with i entries: the
+    finer signals are sampled, the less. Where that is less than ``MIN_START_PROJECTION`` times the
+    ridge, the first sweeps would shrink all factors to zero and never come back, although no ridge
+    of this size outweighs what factors find. One sweep with a hundredth of what is met as its ridge
+    brings them into the span of the data; the run then starts from their columns of unit length.
     """
     met = views.norm_x / kernels.entries(factors)
-    if met >= LEAST_MET * alpha or not met > 0:
+    if met >= MIN_START_PROJECTION * alpha or not met > 0:
         return factors
     _, sums = views.alone().solve(factors, no_contrast, 0.01 * met, Memory())
     found, _ = kernels.update_factors(sums.Q, sums.WtW, factors, 0.01 * met)

@@ -145,7 +145,7 @@ class Keep:
         return self._foreign_memory(saved["memory"], factors[0].shape[-1])
 
     def _foreign_memory(self, memory: dict[str, Array | None], rank: int) -> str:
-        """Say what a contrast cannot remember of these samples; "" where all is well."""
+        """Say what a contrast cannot remember of these windows; "" where all is well."""
         n = self._n_samples
         for name, array in memory.items():
             if array is None:
@@ -162,7 +162,7 @@ class Keep:
                 right &= array.dtype.kind == "f" and array.shape[-1] == rank
                 right = right and array.ndim == 1 + (name != "sizes") and _finite(array)
             if not right:
-                return f"{name} of shape {array.shape} that do not fit {n} samples of rank {rank}"
+                return f"{name} of shape {array.shape} that do not fit {n} windows of rank {rank}"
         return ""
 
     def _note(self, done: int, factors: Factors, adam: Adam | None) -> None:

@@ -6,7 +6,7 @@ encoder that ``transform`` uses. With D = ∂ℓ/∂W and K = HᵀH + αI,
     dH = Xᵀ(D K⁻¹) − H (S + Sᵀ),   S = WᵀD K⁻¹,
 
 and by the envelope theorem the reconstruction adds HWᵀW − XᵀW without any dW. Both share one
-product with Xᵀ: a step is two matrix products a view, as in ALS.
+product with Xᵀ: a step is two matrix products per view, as in ALS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tensorcontrast.utils import threads
 Array = NDArray[Any]
 Factors = Sequence[Array]
 
-#: Samples that a descent goes through at most: of more, so many drawn at random once.
+#: Windows that a descent goes through at most: of more, so many drawn at random once.
 DESCENT_ROWS = 100_000
 
 #: ``(W, V) -> value, (dW, dV)``.
@@ -55,7 +55,7 @@ def standardise(W: Array) -> tuple[Array, Callable[[Array], Array]]:
 
 
 def encoded(X: Array, factors: Factors, alpha: float) -> Array:
-    """Features (n, r) of samples X (n, i). Equation E12."""
+    """Features (n, r) of windows X (n, i). Equation E12."""
     return Encoder.from_factors(factors, alpha)(rows_times(X, kernels.khatri_rao(factors)))
 
 
@@ -154,7 +154,7 @@ class TiedContrast:
     """The pseudo graph's contrast as a loss of encoded features, and how it is descended.
 
     ``base`` says how the graph is made and weighted. ``form`` is "softmax" (E20) or "signed" (the
-    linear form of E7, a mean over samples).
+    linear form of E7, a mean over windows).
     """
 
     base: PLCContrast
@@ -166,7 +166,7 @@ class TiedContrast:
     learning_rate: float = 1.5e-2
 
     def among(self, rows: NDArray[np.intp] | None) -> TiedContrast:
-        """Return the contrast among some of the samples; None for all."""
+        """Return the contrast among some of the windows; None for all."""
         if rows is None or self.base.known is None:
             return self
         return replace(self, base=replace(self.base, known=self.base.known[rows]))
@@ -214,9 +214,9 @@ class TiedContrast:
         rng: np.random.Generator,
         norms: tuple[Array, Array] | None = None,
     ) -> tuple[Factors, dict[str, float]]:
-        """Cluster all samples anew, then take one Adam step per mini-batch. Equations E19, E20.
+        """Cluster all windows anew, then take one Adam step per mini-batch. Equations E19, E20.
 
-        ``norms`` are ‖x‖² and ‖x̃‖² of the samples, where they are known.
+        ``norms`` are ‖x‖² and ‖x̃‖² of the windows, where they are known.
         """
         assert views.V is not None
         encoder = Encoder.from_factors(factors, alpha)
@@ -258,12 +258,12 @@ class TiedContrast:
         }
 
     def adam(self, n_samples: int) -> Adam:
-        """Return the optimiser for a whole fit of so many samples."""
+        """Return the optimiser for a whole fit of so many windows."""
         return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
 
 
 def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
-    """Return the samples that a descent goes through, in their order; None for all."""
+    """Return the windows that a descent goes through, in their order; None for all."""
     if n_samples <= DESCENT_ROWS:
         return None
     drawn = np.random.default_rng(seed).choice(n_samples, DESCENT_ROWS, replace=False)
@@ -271,7 +271,7 @@ def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
 
 
 def rows_in_memory(views: als.AnyViews, rows: NDArray[np.intp] | None) -> als.AnyViews:
-    """Return views of these samples in the memory of this process."""
+    """Return views of these windows in the memory of this process."""
     if isinstance(views, als.FreshViews):
         draw = views.draw
         return als.FreshViews(lambda: _rows_in_memory(draw(), rows))
@@ -283,7 +283,7 @@ def _rows_in_memory(views: als.Views, rows: NDArray[np.intp] | None) -> als.View
 
 
 def squared_norms(views: als.Views) -> tuple[Array, Array]:
-    """``‖x‖²`` and ``‖x̃‖²`` of each sample (n,)."""
+    """``‖x‖²`` and ``‖x̃‖²`` of each window (n,)."""
     assert views.V is not None
     return kernels.row_norms_squared(views.X), kernels.row_norms_squared(views.V)
 
@@ -387,7 +387,7 @@ def descend(
         plain.interrupted = True
         return plain
     if rows is not None:
-        memory.labels = None  # those of the sample; all samples go to the nearest centre
+        memory.labels = None  # those of the window; all windows go to the nearest centre
     # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the
     # fit has settled is a question to the CPD: the descent ends with its schedule.
     return Fit(
@@ -424,5 +424,5 @@ def step(batch: stream.Batch, contrast: TiedContrast) -> stream.Step:
         rng=batch.rng,
     )
     features, _ = als.solve_features(views, factors, als.no_contrast, alpha, batch.memory)
-    sums = als.Statistics.of(views, features)
+    sums = als.Statistics.from_features(views, features)
     return factors, sums if batch.past is None else batch.past.add(sums, batch.forgetting), terms

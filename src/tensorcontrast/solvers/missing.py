@@ -4,8 +4,8 @@ The observed-data loss is E8 with ‖M∘(X − WHᵀ)‖² in the place of ‖X
 entry was observed. An iteration fills what is missing with the current reconstruction (E1) and
 then does what it always does: the loss of the filled data bounds that of the observed data from
 above and touches it at the current model, so the observed-data loss cannot rise. For fixed factors
-the features of a sample are the solution of its own normal equations, ``w (H_oᵀH_o + αI) = x_oH_o``
-over its observed entries o; samples with the same gaps share a matrix.
+the features of a window are the solution of its own normal equations, ``w (H_oᵀH_o + αI) = x_oH_o``
+over its observed entries o; windows with the same gaps share a matrix.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def warn_if_compressed(wanted: Any) -> None:
     if wanted is not None and not isinstance(wanted, str):
         checks.warn(
             f"compress={wanted} is not used: X has missing values, which are filled in whole "
-            "samples; pass compress=None or 'auto'",
+            "windows; pass compress=None or 'auto'",
         )
 
 
 def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
-    """Return number of samples, mean tensor and root mean squared norm of observed entries.
+    """Return number of windows, mean tensor and root mean squared norm of observed entries.
 
-    Every position of the tensor is averaged over the samples in which it was observed.
+    Every position of the tensor is averaged over the windows in which it was observed.
     """
     n, count = 0, np.zeros(source.dims, dtype=np.int64)
     total = np.zeros(source.dims)
@@ -62,8 +62,8 @@ def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
         raise InvalidInputError(f"{source.name} holds no value at all: every entry is NaN")
     if never:
         checks.warn(
-            f"{source.name}: {never} of the {count.size} positions of a sample are NaN in every "
-            "sample (first: "
+            f"{source.name}: {never} of the {count.size} positions of a window are NaN in every "
+            "window (first: "
             f"{[int(i) for i in np.argwhere(count == 0)[0]]}); nothing can be learned of them",
         )
     times = np.maximum(count, 1)
@@ -142,8 +142,8 @@ def encode(flat: Array, projector: Array, factors: Factors, ridge: Array) -> Arr
     empty = np.flatnonzero(gaps[some].all(axis=1))
     if len(empty):
         checks.warn(
-            f"{len(empty)} samples hold nothing but NaN (first: {some[empty[:5]].tolist()}); "
-            "their features are 0, those of the mean sample; drop them",
+            f"{len(empty)} windows hold nothing but NaN (first: {some[empty[:5]].tolist()}); "
+            "their features are 0, those of the mean window; drop them",
         )
     if len(some):
         out[some] = observed_features(flat[some], gaps[some], factors, ridge)
@@ -180,7 +180,7 @@ class MaskedViews(als.Views):
         return MaskedViews(self.X, None, self.norm_x, 0.0, gaps_x=self.gaps_x, gaps_v=None)
 
     def rows(self, index: NDArray[np.intp]) -> MaskedViews:
-        """Return some of the samples."""
+        """Return some of the windows."""
         return masked(
             self.X[index],
             self.gaps_x[index],
@@ -192,7 +192,7 @@ class MaskedViews(als.Views):
         """Nothing: gaps are filled anew in each iteration."""
 
     def with_partners(self, partners: NDArray[np.intp]) -> MaskedViews:
-        """Return the same data, each sample with the view of its partner."""
+        """Return the same data, each window with the view of its partner."""
         assert self.V is not None
         return MaskedViews(
             self.X,
@@ -206,7 +206,7 @@ class MaskedViews(als.Views):
     def batches(
         self, size: int, rng: np.random.Generator
     ) -> Iterator[tuple[NDArray[np.intp], als.Views]]:
-        """Rows and data of mini-batches in random order; a last one of one sample is dropped."""
+        """Rows and data of mini-batches in random order; a last one of one window is dropped."""
         order = rng.permutation(len(self.X))
         for start in range(0, len(order), size):
             at = order[start : start + size]
@@ -250,7 +250,7 @@ class MaskedViews(als.Views):
     def completed(self, factors: Factors, alpha: float | Array) -> als.Views:
         """Both views with their gaps filled for good by what these factors make of them."""
         self._fill_observed(factors, alpha)
-        return als.Views.of(self.X, self.V)
+        return als.Views.from_arrays(self.X, self.V)
 
     def _fill_observed(self, factors: Factors, alpha: float | Array) -> None:
         W = observed_features(self.X, self.gaps_x, factors, alpha)

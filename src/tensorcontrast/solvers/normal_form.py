@@ -22,7 +22,7 @@ class NormalForm:
     """A model in normal form: its learned attributes, and the way there."""
 
     factors: kernels.Factors
-    #: Features of the samples as they were fitted, and of their view.
+    #: Features of the windows as they were fitted, and of their view.
     W: Array
     V: Array | None
     weights: Array
@@ -39,7 +39,7 @@ class NormalForm:
     def check(self, name: str, size: float, *, streaming: bool) -> None:
         """Raise where features are zero or not finite; warn where all windows have the same.
 
-        ``size`` is the root mean squared norm of the samples. A later batch of a stream may have
+        ``size`` is the root mean squared norm of the windows. A later batch of a stream may have
         nothing to tell: then the model counts.
         """
         finite = np.isfinite(self.weights).all() and all(np.isfinite(U).all() for U in self.factors)
@@ -67,11 +67,11 @@ class NormalForm:
             )
 
     @classmethod
-    def of(
+    def from_fit(
         cls, fit: Fit, features: als.Features, bases: list[Array] | None, alpha: float
     ) -> NormalForm:
         """Bring a fit with these final features there; ``bases`` are those of its core."""
-        # Features of very many samples are Dask arrays: what is asked of them is computed here.
+        # Features of very many windows are Dask arrays: what is asked of them is computed here.
         norms = np.sqrt(np.asarray(np.einsum("ij,ij->j", features.W, features.W, dtype=np.float64)))
         whole = compress.expand_factors(fit.factors, bases)
         factors, gain, order = kernels.normal_form(whole, norms)

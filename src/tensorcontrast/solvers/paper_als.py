@@ -25,18 +25,18 @@ Array = NDArray[Any]
 
 
 class Pull(Protocol):
-    """Rows h of one view from the unit rows of the other, with sums over all samples.
+    """Rows h of one view from the unit rows of the other, with sums over all windows.
 
-    ``of`` is what else is known of a part's samples. The contrasts here are symmetric, so that
+    ``of`` is what else is known of a part's windows. The contrasts here are symmetric, so that
     one function serves both views.
     """
 
     def sums(self, V_hat: Array, *of: Any) -> list[Any]:
-        """Take the sums over the samples of a part that :meth:`rows` needs of all."""
+        """Take the sums over the windows of a part that :meth:`rows` needs of all."""
         ...
 
     def rows(self, V_hat: Array, sums: list[Any], *of: Any) -> Array:
-        """Rows h for the samples of a part."""
+        """Rows h for the windows of a part."""
         ...
 
 
@@ -105,7 +105,7 @@ class _PullSums:
 
 @dataclass(frozen=True)
 class _GivenOther:
-    """Features of a part's samples under the pull of the other view, and the sums of theirs."""
+    """Features of a part's windows under the pull of the other view, and the sums of theirs."""
 
     encoder: Encoder
     pull: Pull
@@ -168,7 +168,7 @@ def _count(labels: NDArray[np.intp] | None) -> int:
 
 
 def _changed(old: Array, new: Array) -> list[Any]:
-    """Count the samples with another label."""
+    """Count the windows with another label."""
     return [np.count_nonzero(old != new)]
 
 
@@ -184,7 +184,7 @@ class PLCContrast:
     same_view: bool = False
     clusterer: Any = None
     known: NDArray[np.intp] | None = None
-    #: Whether known labels also say what other samples are likely to be.
+    #: Whether known labels also say what other windows are likely to be.
     spread_labels: bool = False
     seed: int = 0
 
@@ -207,7 +207,7 @@ class PLCContrast:
 
     @property
     def by_sums(self) -> bool:
-        """Whether sums are all that samples need of each other."""
+        """Whether sums are all that windows need of each other."""
         if self.clusterer is not None or self.same_view:
             return False
         return self.known is None or not self.spread_labels or bool((self.known >= 0).all())
@@ -221,7 +221,7 @@ class PLCContrast:
         memory: als.Memory,
         known: Held = None,
     ) -> Solved:
-        """Do so for samples in parts; the memory and ``known`` hold what these hold."""
+        """Do so for windows in parts; the memory and ``known`` hold what these hold."""
         dtype, classes = encoder.K.dtype, _count(self.known)
         if self.known is not None and (self.known >= 0).all():
             labels, known, count = known, None, classes

@@ -1,4 +1,4 @@
-"""From samples to what a fit works on: centred, scaled rows, compressed where that pays."""
+"""From windows to what a fit works on: centred, scaled rows, compressed where that pays."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Preparation:
     spread: float
     #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
     bases: list[Array] | None = None
-    #: What each sample is multiplied with where artefacts are held down (n,).
-    held: Array | None = None
+    #: What each window is multiplied with where artefacts are held down (n,).
+    root_weights: Array | None = None
     #: Shapes of coupled blocks, side by side in a row, and their shares of the variance (E22);
     #: none for one tensor.
     block_dims: tuple[tuple[int, ...], ...] = ()
@@ -49,14 +49,14 @@ class Preparation:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Dims of what is fitted: those of the core, or of the samples."""
+        """Dims of what is fitted: those of the core, or of the windows."""
         if self.bases is None:
             return tuple(self.center.shape)
         return tuple(V.shape[1] for V in self.bases)
 
     @property
     def size(self) -> int:
-        """Entries of a sample as it is fitted."""
+        """Entries of a window as it is fitted."""
         return self.center.size if self.bases is None else compress.core_size(self.bases)
 
     def rows(self, source: Source) -> tuple[Array, float]:
@@ -64,7 +64,7 @@ class Preparation:
         if (
             isinstance(source, ArraySource)
             and self.bases is None
-            and self.held is None
+            and self.root_weights is None
             and len(source.X) == self.n_samples
         ):
             return scaling.normalised_rows(source.X, self.center, self.scale)
@@ -80,8 +80,8 @@ class Preparation:
             at += len(block)
         if at != len(out):
             raise InvalidInputError(
-                f"{source.name} gave {at} samples where {len(out)} are needed: it must hold the "
-                "same samples each time it is read, and the view those of X"
+                f"{source.name} gave {at} windows where {len(out)} are needed: it must hold the "
+                "same windows each time it is read, and the view those of X"
             )
         if self.bases is not None and np.isnan(norm):
             raise InvalidInputError(
@@ -95,9 +95,9 @@ class Preparation:
         at = 0
         for raw in source.blocks():
             block = self.centred_block(raw)
-            if self.held is not None:
-                held = self.held[at : at + len(block)].astype(block.dtype)
-                block[: len(held)] *= held.reshape(-1, *([1] * (block.ndim - 1)))
+            if self.root_weights is not None:
+                own = self.root_weights[at : at + len(block)].astype(block.dtype)
+                block[: len(own)] *= own.reshape(-1, *([1] * (block.ndim - 1)))
             at += len(block)
             yield block
 
@@ -127,7 +127,7 @@ class Preparation:
         return pair(view)
 
     def _noisy(self, block: Array, first: int, seed: int) -> Array:
-        """View of noise and masks of a block of samples that begins with sample ``first``."""
+        """View of noise and masks of a block of windows that begins with window ``first``."""
         if not self.block_dims:
             return TensorNoise().block(block, first, seed, self.center, self.spread)
         out, at = np.empty_like(block), 0
@@ -191,7 +191,7 @@ class Preparation:
 
 
 def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
-    """Learn mean, scale and bases in one to two passes over the samples.
+    """Learn mean, scale and bases in one to two passes over the windows.
 
     ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
     compressed is measured directly, in the way that costs least.
@@ -224,36 +224,36 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
     return plain.compressed(source, grams, wanted, rank)
 
 
-def gather(source: Source) -> compress.Moments:
+def gather(source: Source) -> compress.ModeGrams:
     """Sum up the first pass."""
     if is_spread(source):
         return _gather(source)
-    moments: compress.Moments | None = None
+    moments: compress.ModeGrams | None = None
     for block in source.blocks():
         if moments is None:
             moments = _begun(block[: scaling.HEAD])
         moments.add(block)
     if moments is None or moments.n < 2:
         count = 0 if moments is None else moments.n
-        raise InvalidInputError(f"{source.name} has {count} samples; at least 2 are needed")
+        raise InvalidInputError(f"{source.name} has {count} windows; at least 2 are needed")
     return moments
 
 
-def _begun(head: Array) -> compress.Moments:
-    """Return sums to begin with, about what the first samples say."""
+def _begun(head: Array) -> compress.ModeGrams:
+    """Return sums to begin with, about what the first windows say."""
     shift = head.mean(axis=0, dtype=np.float64).astype(head.dtype)
-    return compress.Moments(shift, unit=compress.rough_size(head - shift))
+    return compress.ModeGrams(shift, unit=compress.rough_size(head - shift))
 
 
 def _check_count(source: SpreadSource) -> int:
     if source.n_samples < 2:
         raise InvalidInputError(
-            f"{source.name} has {source.n_samples} samples; at least 2 are needed"
+            f"{source.name} has {source.n_samples} windows; at least 2 are needed"
         )
     return source.n_samples
 
 
-def _gather(source: SpreadSource) -> compress.Moments:
+def _gather(source: SpreadSource) -> compress.ModeGrams:
     """Sum up the first pass where the blocks are."""
     n = _check_count(source)
     out = _begun(source.head(scaling.HEAD))
@@ -264,7 +264,7 @@ def _gather(source: SpreadSource) -> compress.Moments:
 
 
 def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
-    moments = compress.Moments(shift, unit=unit)
+    moments = compress.ModeGrams(shift, unit=unit)
     moments.add(block)
     return [moments.total, *moments.grams]
 
@@ -290,7 +290,7 @@ def _measure_blocks(source: Source, *, center: bool, scale: bool) -> Preparation
         sums, more = scaling.sums_about(block, shift, center=center)
         n, total, squares = n + len(block), total + sums, squares + more
     if n < 2:
-        raise InvalidInputError(f"{source.name} has {n} samples; at least 2 are needed")
+        raise InvalidInputError(f"{source.name} has {n} windows; at least 2 are needed")
     return _from_sums(source, total, squares, n, shift, center=center, scale=scale)
 
 

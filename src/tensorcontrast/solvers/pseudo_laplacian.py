@@ -76,7 +76,7 @@ def check_count(problem: Problem, n_samples: int, count: int, known: Known) -> N
     if needs_clusters and n_samples < count:
         raise InvalidInputError(
             f"n_samples={n_samples} is fewer than n_clusters={count}; "
-            "pass a smaller n_clusters or more samples"
+            "pass a smaller n_clusters or more windows"
         )
 
 
@@ -180,7 +180,7 @@ def _metric(
 ) -> tuple[gls.Selected | None, Known]:
     """Return the metric of a CPD, and the pseudo classes; None for these if some windows sufficed.
 
-    Of very many windows a sample is used, as in a descent.
+    Of very many windows a random sample is used, as in a descent.
     """
     rows = gradient.sampled(first.n_samples, seed)
     some = gradient.rows_in_memory(first, rows)

@@ -1,9 +1,9 @@
-"""Weights against artefacts: samples that no model explains count less.
+"""Weights against artefacts: windows that no model explains count less.
 
-A sample is drawn in by Huber's weight of its residual norm r, ``h = min(1, limit / r)``, so that
+A window is drawn in by Huber's weight of its residual norm r, ``h = min(1, limit / r)``, so that
 what is left of its residual is at most the limit: it counts with ω = h². Beyond the limit its loss
 grows as ``log r``; Huber's own, which is linear, would let an artefact buy any influence by its
-amplitude. A weighted sample is a scaled one, ``ω‖x − wHᵀ‖² = ‖hx − hwHᵀ‖²``. So the weights are
+amplitude. A weighted window is a scaled one, ``ω‖x − wHᵀ‖² = ‖hx − hwHᵀ‖²``. So the weights are
 found once, by a short CPD that is reweighted a few times, and every solver then works on rows
 scaled by h, about a weighted mean.
 """
@@ -25,9 +25,9 @@ from tensorcontrast.sources.source import Source, allows_nan
 Array = NDArray[Any]
 Factors = Sequence[Array]
 
-#: Robust standard deviations above the median from which a sample counts less.
+#: Robust standard deviations above the median from which a window counts less.
 WIDTH = 2.5
-#: Samples whose median, entry by entry, the mean starts from.
+#: Windows whose median, entry by entry, the mean starts from.
 MEDIAN_SAMPLES = 512
 #: Times that mean and weights, then factors and weights, are found from each other.
 MEAN_ROUNDS, MODEL_ROUNDS, SWEEPS = 2, 3, 5
@@ -69,14 +69,14 @@ def prepare(
         held = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
         mean, _ = _moments(source, held**2, center=center)
     if len(held) < 2:
-        raise InvalidInputError(f"{source.name} has {len(held)} samples; at least 2 are needed")
+        raise InvalidInputError(f"{source.name} has {len(held)} windows; at least 2 are needed")
     ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
     held = _by_model(source, ready, held, rank, block_dims)
     return _weighted(source, held, wanted, rank, center=center, scale=scale)
 
 
 def _median(source: Source) -> Array:
-    """Median of some samples, entry by entry; a mean would follow an artefact anywhere."""
+    """Median of some windows, entry by entry; a mean would follow an artefact anywhere."""
     n = source.n_samples or sum(len(block) for block in source.blocks())
     step, at, taken = max(1, -(-n // MEDIAN_SAMPLES)), 0, []
     for block in source.blocks():
@@ -129,7 +129,7 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
 def _weighted(
     source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
 ) -> Preparation:
-    """Mean, scale and bases of samples that are drawn in by these factors h (n,)."""
+    """Mean, scale and bases of windows that are drawn in by these factors h (n,)."""
     weights = held**2
     mean, counts = _moments(source, weights, center=center)
     squares = np.zeros(source.dims)
@@ -144,7 +144,7 @@ def _weighted(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
     spread = size / float(np.sqrt(mean.size))
-    ready = Preparation(n, mean, size if scale else 1.0, spread, held=held)
+    ready = Preparation(n, mean, size if scale else 1.0, spread, root_weights=held)
     if not compress.may_compress(wanted, (n, *source.dims), rank):
         return ready
     grams = [np.zeros((d, d)) for d in source.dims]

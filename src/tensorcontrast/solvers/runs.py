@@ -76,7 +76,7 @@ class Runs:
 
     name: str
     rank: int
-    #: Shape of a sample, and the bases of its core where there is one.
+    #: Shape of a window, and the bases of its core where there is one.
     dims: tuple[int, ...]
     bases: list[Array] | None
     #: Shapes of coupled blocks; none for one tensor.
@@ -92,7 +92,7 @@ class Runs:
 
     @property
     def _dims(self) -> tuple[int, ...]:
-        """Shape of what is fitted: of the core, or of the samples."""
+        """Shape of what is fitted: of the core, or of the windows."""
         if self.bases is None:
             return self.dims
         return tuple(V.shape[1] for V in self.bases)
@@ -109,13 +109,13 @@ class Runs:
     def best(self, views: als.AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
         """Best of ``n_init`` runs by the objective."""
         first = views.draw()
-        brief: als.Views | None = None
+        sketched: als.Views | None = None
         if contrast is als.no_contrast and not self._drawn(views):
-            brief = self._in_brief(first, rng)
+            sketched = self._sketch(first, rng)
         best: Fit | None = None
         for _ in range(self.settings.n_init if isinstance(self.settings.init, str) else 1):
             try:
-                fit = self._staged(views, brief, self.start(first, rng), contrast, rng)
+                fit = self._staged(views, sketched, self.start(first, rng), contrast, rng)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -138,14 +138,14 @@ class Runs:
         """Whether iterations go over other rows each: mini-batches, or views drawn anew."""
         return self.settings.batch_size is not None or views.fresh
 
-    def _in_brief(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
-        """Few rows that stand for all samples in iterations without contrast, where that pays."""
+    def _sketch(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
+        """Few rows that stand for all windows in iterations without contrast, where that pays."""
         size = int(np.prod(self._dims))
         few = self.settings.max_iter <= 2 * sketch.FINISH
         if (
             self.settings.compress != "auto"
             or few
-            or not sketch.pays(views.n_samples, size, self.rank)
+            or not sketch.worthwhile(views.n_samples, size, self.rank)
         ):
             return None
         return _sketched(views, self.rank, size, int(rng.integers(2**31)))
@@ -153,16 +153,16 @@ class Runs:
     def _staged(
         self,
         views: als.AnyViews,
-        brief: als.Views | None,
+        sketched: als.Views | None,
         factors: Factors,
         contrast: als.Contrast,
         rng: np.random.Generator,
     ) -> Fit:
-        """Iterate once from these factors; first on few rows where they stand for all samples."""
-        if brief is None:
+        """Iterate once from these factors; first on few rows where they stand for all windows."""
+        if sketched is None:
             return self.once(views, factors, contrast, rng)
         left = self.settings.max_iter - sketch.FINISH
-        small = None if self.block_dims else _cores(brief, self._dims, self.rank)
+        small = None if self.block_dims else _cores(sketched, self._dims, self.rank)
         fit: Fit | None = None
         if small is not None and left > 2 * sketch.ROW_SWEEPS:
             first = self._stage(
@@ -170,19 +170,19 @@ class Runs:
             )
             fit = first
             if first.goes_on:
-                args = (brief, None, sketch.ROW_SWEEPS, 0.0, first.factors, contrast, rng, first)
+                args = (sketched, None, sketch.ROW_SWEEPS, 0.0, first.factors, contrast, rng, first)
                 fit = self._stage(*args)
                 done = len(first.history["objective"])
-                if fit.goes_on and sketch.misled(fit.history["objective"], done):
+                if fit.goes_on and sketch.cores_failed(fit.history["objective"], done):
                     fit = None  # cores were too small to tell: begin anew, on the rows
         if fit is None:
-            first = fit = self._stage(brief, None, left, self.settings.tol, factors, contrast, rng)
+            first = fit = self._stage(sketched, None, left, self.settings.tol, factors, contrast, rng)
         if fit.goes_on:
             fit = self._stage(
                 views, None, sketch.FINISH, 0.0, fit.factors, contrast, rng, after=fit
             )
         else:
-            fit.memory = als.Memory()  # its rows are not the samples
+            fit.memory = als.Memory()  # its rows are not the windows
         # Whether the fit has settled is a question to the stage that had a tolerance.
         fit.converged = first.converged
         if not fit.monitor.stopped:
@@ -274,7 +274,7 @@ class Runs:
 
 
 def _sketched(views: als.Views, rank: int, size: int, seed: int) -> als.Views | None:
-    """Rows that stand for the samples of views without a second one; None where there are none."""
+    """Rows that stand for the windows of views without a second one; None where there are none."""
     sums = views.sketch_sums(sketch.directions(size, rank, views.dtype, seed))
     if sums is None or not all(np.isfinite(part).all() for part in sums):
         return None
@@ -282,16 +282,16 @@ def _sketched(views: als.Views, rank: int, size: int, seed: int) -> als.Views | 
 
 
 def _cores(
-    brief: als.Views, dims: tuple[int, ...], rank: int
+    sketched: als.Views, dims: tuple[int, ...], rank: int
 ) -> tuple[als.Views, list[Array]] | None:
     """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
     size = int(np.prod(dims))
-    if size < compress.LEAST_GAIN * compress.CORE_PER_RANK * rank:
+    if size < compress.MIN_REDUCTION * compress.CORE_PER_RANK * rank:
         return None
-    tensors = brief.X.reshape(len(brief.X), *dims)
+    tensors = sketched.X.reshape(len(sketched.X), *dims)
     found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
     ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
     if ranks is None:
         return None
-    bases = [V[:, :j].astype(brief.dtype) for (_, V), j in zip(found, ranks, strict=True)]
-    return als.Views(compress.project(tensors, bases), None, brief.norm_x, 0.0), bases
+    bases = [V[:, :j].astype(sketched.dtype) for (_, V), j in zip(found, ranks, strict=True)]
+    return als.Views(compress.project(tensors, bases), None, sketched.norm_x, 0.0), bases

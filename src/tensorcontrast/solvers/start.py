@@ -74,6 +74,6 @@ def given(
     if found != wanted or not all(np.isfinite(U).all() for U in factors):
         raise InvalidInputError(
             f"init holds arrays of shapes {found}; "
-            f"finite ones of shapes {wanted} are needed, one a mode"
+            f"finite ones of shapes {wanted} are needed, one per mode"
         )
     return factors

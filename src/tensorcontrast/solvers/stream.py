@@ -1,4 +1,4 @@
-"""One more batch of an endless stream: sums over samples that fade, mean and scale that follow."""
+"""One more batch of an endless stream: sums over windows that fade, mean and scale that follow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch:
     factors: Factors
     contrast: als.Contrast
     memory: als.Memory
-    #: Sums over all samples before; None for the first batch.
+    #: Sums over all windows before; None for the first batch.
     past: als.Statistics | None
     alpha: float
     #: Weight that the past keeps.

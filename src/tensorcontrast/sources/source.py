@@ -1,6 +1,6 @@
-"""Where the samples of a fit come from: memory, a mapped file, a chunked store, or a stream.
+"""Where the windows of a fit come from: memory, a mapped file, a chunked store, or a stream.
 
-A source gives its samples block by block, as often as it is asked, each block checked. What is
+A source gives its windows block by block, as often as it is asked, each block checked. What is
 not in memory never is as a whole: a fit reads the blocks a few times and keeps their cores.
 """
 
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 class Source(Protocol):
-    """Samples (n, I_1, …, I_K), read block by block and as often as needed."""
+    """Windows (n, I_1, …, I_K), read block by block and as often as needed."""
 
     @property
     def name(self) -> str:
@@ -32,7 +32,7 @@ class Source(Protocol):
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Shape of a sample."""
+        """Shape of a window."""
         ...
 
     @property
@@ -42,11 +42,11 @@ class Source(Protocol):
 
     @property
     def n_samples(self) -> int | None:
-        """Number of samples; None until all blocks were read once."""
+        """Number of windows; None until all blocks were read once."""
         ...
 
     def blocks(self) -> Iterator[Array]:
-        """Blocks (m, I_1, …, I_K) of the source's dtype, finite, in the order of the samples."""
+        """Blocks (m, I_1, …, I_K) of the source's dtype, finite, in the order of the windows."""
         ...
 
 
@@ -58,27 +58,27 @@ class ArraySource:
         self.dims, self.dtype, self.n_samples = X.shape[1:], X.dtype, len(X)
 
     def blocks(self) -> Iterator[Array]:
-        """Give views of the array, a few samples at a time."""
+        """Give views of the array, a few windows at a time."""
         step = samples_a_block(self.dims)
         for start in range(0, len(self.X), step):
             yield self.X[start : start + step]
 
 
 class StoredSource:
-    """Anything with ``shape``, ``dtype`` and slices of samples: ``np.memmap``, Zarr, HDF5."""
+    """Anything with ``shape``, ``dtype`` and slices of windows: ``np.memmap``, Zarr, HDF5."""
 
     def __init__(self, X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> None:
         shape = tuple(int(d) for d in X.shape)
         if len(shape) < 2 or 0 in shape:
             raise InvalidInputError(
-                f"{name} has shape {shape}; samples (n, I_1, …, I_K) of at least one value are "
+                f"{name} has shape {shape}; windows (n, I_1, …, I_K) of at least one value are "
                 "needed"
             )
         self.X, self.name, self.n_samples, self.dims = X, name, shape[0], shape[1:]
         self.dtype = dtype or working_dtype(X.dtype, name)
 
     def blocks(self) -> Iterator[Array]:
-        """Read and check some samples at a time."""
+        """Read and check some windows at a time."""
         step = samples_a_block(self.dims)
         chunk = getattr(self.X, "chunks", None)
         if chunk and isinstance(chunk[0], int) and chunk[0] < step:
@@ -107,7 +107,7 @@ class ChunkSource:
         if block.ndim < 2 or 0 in block.shape[1:]:
             raise InvalidInputError(
                 f"{name}: the first chunk has shape {block.shape}; chunks (m, I_1, …, I_K) of "
-                "samples are needed"
+                "windows are needed"
             )
         self.dims = block.shape[1:]
         self.dtype = dtype or working_dtype(block.dtype, name)
@@ -116,28 +116,28 @@ class ChunkSource:
         return self.chunks() if callable(self.chunks) else self.chunks
 
     def blocks(self) -> Iterator[Array]:
-        """Go through the stream anew; every pass must give the same number of samples."""
+        """Go through the stream anew; every pass must give the same number of windows."""
         at = 0
         for chunk in self._open():
             block = as_array(chunk, self.name, missing=allows_nan(self), first=at)
             if block.shape[1:] != self.dims:
                 raise InvalidInputError(
-                    f"{self.name}: the chunk that begins with sample {at} has shape "
-                    f"{block.shape}; samples of dims {self.dims} came before"
+                    f"{self.name}: the chunk that begins with window {at} has shape "
+                    f"{block.shape}; windows of dims {self.dims} came before"
                 )
             if len(block):
                 yield checked_block(block, self, at)
             at += len(block)
         if self.n_samples not in (None, at):
             raise InvalidInputError(
-                f"{self.name}: the stream gave {self.n_samples} samples, then {at}: it must give "
-                "the same samples each time it is read"
+                f"{self.name}: the stream gave {self.n_samples} windows, then {at}: it must give "
+                "the same windows each time it is read"
             )
         self.n_samples = at
 
 
 class MappedSource:
-    """Another source, each block changed by a function of the block and its first sample."""
+    """Another source, each block changed by a function of the block and its first window."""
 
     def __init__(self, source: Source, function: Callable[[Array, int], Any]) -> None:
         self.source, self.function, self.name = source, function, "view"
@@ -157,7 +157,7 @@ class MappedSource:
             made = as_array(made, self.name, missing=self.missing, first=at)
             if made.shape != block.shape:
                 raise InvalidInputError(
-                    f"augment made samples of shape {made.shape} from {block.shape}; "
+                    f"augment made windows of shape {made.shape} from {block.shape}; "
                     "it must keep the shape"
                 )
             yield checked_block(made, self, at)
@@ -172,7 +172,7 @@ class FreshSource:
 
 
 def samples_a_block(dims: tuple[int, ...]) -> int:
-    """How many samples of these dims are read at a time: whole strips, or a part of one."""
+    """How many windows of these dims are read at a time: whole strips, or a part of one."""
     most = max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
     if most >= threads.STRIP_ROWS:
         return most - most % threads.STRIP_ROWS
@@ -184,11 +184,11 @@ class SpreadSource(Source, Protocol):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples."""
+        """Number of windows."""
         ...
 
     def head(self, most: int) -> Array:
-        """Return the first samples, at most so many."""
+        """Return the first windows, at most so many."""
         ...
 
     def keep(self) -> None:
@@ -200,7 +200,7 @@ class SpreadSource(Source, Protocol):
         ...
 
     def mapped(self, change: Callable[[Array, int], Any]) -> Source:
-        """Return the view that a function of a block and its first sample makes."""
+        """Return the view that a function of a block and its first window makes."""
         ...
 
     def matched(self, other: Any) -> Source:
@@ -217,7 +217,7 @@ class SpreadSource(Source, Protocol):
 
 
 def is_spread(source: Source) -> TypeGuard[SpreadSource]:
-    """Whether sums over the samples of a source are taken where these are."""
+    """Whether sums over the windows of a source are taken where these are."""
     return hasattr(source, "summed")
 
 

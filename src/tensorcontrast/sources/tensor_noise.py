@@ -15,7 +15,7 @@ from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
 
-#: Samples that share a generator of random numbers.
+#: Windows that share a generator of random numbers.
 STRIP = 64
 #: The same for functions of the caller's, which do not like to be called too often.
 CALL_STRIP = 256
@@ -29,11 +29,11 @@ def by_strips(
     seed: int,
     n_samples: int,
 ) -> Array:
-    """View that ``augment`` makes of a block that begins with sample ``first`` of ``n_samples``.
+    """View that ``augment`` makes of a block that begins with window ``first`` of ``n_samples``.
 
-    It is called with ``CALL_STRIP`` samples at a time, each strip of all samples with a generator
-    of its own, so that a sample's view does not depend on the blocks in which the samples come. A
-    strip that the block cuts is filled up with samples of the block.
+    It is called with ``CALL_STRIP`` windows at a time, each strip of all windows with a generator
+    of its own, so that a window's view does not depend on the blocks in which the windows come. A
+    strip that the block cuts is filled up with windows of the block.
     """
     parts = []
     for strip in range(first // CALL_STRIP, -(-(first + len(X)) // CALL_STRIP)):
@@ -48,7 +48,7 @@ def by_strips(
         made = as_array(made, "the augmented view", way="", first=begin)
         if made.shape != rows.shape:
             raise InvalidInputError(
-                f"augment made samples of shape {made.shape} from {rows.shape}; "
+                f"augment made windows of shape {made.shape} from {rows.shape}; "
                 "it must keep the shape"
             )
         parts.append(made[lo - begin : hi - begin])
@@ -60,8 +60,8 @@ class TensorNoise:
     """Noise and masking at the tensor level: the default view of ``ATD`` and ``PLC``.
 
     Gaussian noise of ``noise`` times the standard deviation of all entries is added, and in each
-    mode of at least ``min_length`` rows a block of up to ``mask`` of them, drawn for each sample,
-    is replaced by the mean over the samples.
+    mode of at least ``min_length`` rows a block of up to ``mask`` of them, drawn for each window,
+    is replaced by the mean over the windows.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ class TensorNoise:
         return self.block(X, 0, int(rng.integers(2**31)), mean, spread)
 
     def block(self, X: Array, first: int, seed: int, mean: Array, spread: float) -> Array:
-        """View of a block of samples that begins with sample ``first`` of all.
+        """View of a block of windows that begins with window ``first`` of all.
 
-        Every strip of ``STRIP`` samples has random numbers of its own, so that a sample's view
-        does not depend on the blocks in which the samples come.
+        Every strip of ``STRIP`` windows has random numbers of its own, so that a window's view
+        does not depend on the blocks in which the windows come.
         """
         out = np.empty_like(X)
         mean = mean.astype(X.dtype)
@@ -119,7 +119,7 @@ class TensorNoise:
                 width = rng.integers(0, int(self.mask * length) + 1, size=STRIP)
                 start = rng.integers(0, length - width + 1)
                 masks.append((mode, width[inside], start[inside]))
-        # Noise last: a strip that is cut at its end needs no more of it than it has samples.
+        # Noise last: a strip that is cut at its end needs no more of it than it has windows.
         # In float32 whatever the dtype of X, so that fits in either dtype see the same noise.
         out = rng.standard_normal((inside.stop, *dims), dtype=np.float32)[inside]
         out = out.astype(X.dtype, copy=False)

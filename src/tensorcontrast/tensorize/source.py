@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 class SpectrogramSource:
-    """Tensors of signals [n, channel, time], of an augmented view of them where asked for.
+    """Tensors of signals [n, channel, time], of an augmented view of them where wanted.
 
     Parameters
     ----------

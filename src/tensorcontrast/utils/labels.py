@@ -11,7 +11,7 @@ anything else                             error
 ========================================= =================================================
 
 Classes of one ``y`` are all numbers, all text or all truth values. Text that Python writes for
-missing values ("nan", "None", "<NA>", "NaT") is an error, and so are −1 beside other negative
+missing values ("nan", "None", "<NA>", "NaT") is an error, and so are −1 next to other negative
 numbers and fractions.
 """
 

@@ -87,7 +87,7 @@ def predict(
     """Say what happens when: one row per window or merged segment, with its probability.
 
     Rows have recording, start_s, end_s, label and probability. Channels are picked by name and
-    longer signals cut as the model needs. Labels of DATA are only drawn beside the answers. A
+    longer signals cut as the model needs. Labels of DATA are only drawn next to the answers. A
     command that was stopped goes on where it stopped when it is called again.
     """
     from tensorcontrast.classify.timeline import ANNOTATIONS, check_format

@@ -58,7 +58,7 @@ def report(
 ) -> None:
     """Write a report: table, figures, what each component is, windows to hover over.
 
-    One HTML file that needs no network. Of a run it goes to RUN/report; of a model beside it.
+    One HTML file that needs no network. Of a run it goes to RUN/report; of a model next to it.
     """
     from tensorcontrast import report as reports
 

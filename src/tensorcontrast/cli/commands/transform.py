@@ -37,7 +37,7 @@ def transform(
 ) -> None:
     """Turn recordings into features by a fitted model.
 
-    One row a window, with its label, subject and place where DATA has them. Channels are picked
+    One row per window, with its label, subject and place where DATA has them. Channels are picked
     by name and longer signals cut as the model needs. Stores written by convert are read, and
     rows written, block by block.
     """

@@ -1,7 +1,8 @@
 """Answers for recordings, block by block; a command that was stopped goes on where it stopped.
 
-The probabilities of each block are kept in a folder beside the output, named by the contents of the
-model and of the block, until the output is written. Blocks of a store are in memory one at a time.
+The probabilities of each block are kept in a folder next to the output until that is written. They
+are named by the contents of the model and of the block. Blocks of a store are in memory one at a
+time.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ BLOCK_WINDOWS = 512
 
 @dataclass
 class KeptAnswers:
-    """Probabilities of blocks that were answered before, in a folder beside the output.
+    """Probabilities of blocks that were answered before, in a folder next to the output.
 
     Attributes
     ----------

@@ -415,7 +415,7 @@ def _with_rate(rec: Recordings, fs: float, data: str) -> Recordings:
         return _rebuilt(rec, fs=fs)
     if float(rec.fs) != float(fs):
         raise InvalidInputError(
-            f"{data} says {rec.fs:g} samples a second, not --fs {fs:g}; leave --fs out"
+            f"{data} says {rec.fs:g} samples per second, not --fs {fs:g}; leave --fs out"
         )
     return rec
 

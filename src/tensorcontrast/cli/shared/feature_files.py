@@ -61,7 +61,7 @@ def writing(target: Path, rec: Any, width: int) -> Iterator[Write]:
     target : path
         Its name says the format; see :data:`FORMATS`.
     rec : Recordings or StoredRecordings
-        What is known of the windows goes beside their features.
+        What is known of the windows goes next to their features.
     width : int
         Number of features.
     """
@@ -307,7 +307,7 @@ def may_replace(path: Path) -> None:
 
 @contextmanager
 def _whole_folder(path: Path) -> Iterator[Path]:
-    """Make a folder beside ``path`` that takes its name when all went well."""
+    """Make a folder next to ``path`` that takes its name when all went well."""
     temporary = _hidden(path)
     try:
         temporary.mkdir()

@@ -39,7 +39,7 @@ def safe(text: object, limit: int | None = None) -> Text:
 
 
 def facts(rows: dict[str, object]) -> Table:
-    """Names and values, one a line."""
+    """Names and values, one per line."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
