@@ -2,9 +2,10 @@
 
 The protocol is that of ``python -m benchmarks.archive``: the same splits and the same draws of
 labels. The features are fitted once per set and seed, on the unlabelled windows and one draw of
-labelled ones; each draw trains a classifier on them (``refit``). Printed are, for each label
-budget, the accuracy, the difference to the peers that a run of the archive has already
-(``--peers FOLDER``), and the expected calibration error with and without temperature scaling.
+labelled ones; each draw trains a classifier on them (``refit``). Scores go to
+``results/answers.json``, in which a run replaces the sets that it has computed. Tables are made of
+the whole file, next to the scores of the peers in ``results/archive-methods.json`` and
+``results/archive-minirocket.json``, and of the features with a probe in ``results/archive.json``.
 
 ``--smooth`` prints what ``smooth="viterbi"`` gains with 60 labels, on sets whose windows follow
 each other (HAR, Sleep-EDF).
@@ -18,23 +19,55 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from benchmarks.common import RESULTS, environment
 from tensorcontrast import ContrastiveClassifier, ContrastiveFeatures
 from tensorcontrast.classify.calibration import expected_calibration_error
 from tensorcontrast.errors import TensorContrastWarning
 from tensorcontrast.evaluate import data
-from tensorcontrast.evaluate.archive import BUDGETS, HALVES, archive_config, require
+from tensorcontrast.evaluate.archive import (
+    BUDGETS,
+    HALVES,
+    NAMES,
+    archive_config,
+    of_half,
+    require,
+)
 from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig
 from tensorcontrast.evaluate.scoring import Task, draws_of
 from tensorcontrast.recordings import Recordings
 
 PEERS = ("MiniRocket + ridge", "MultiRocket-Hydra", "QUANT + trees")
+PROBE = "PLC"
+
+#: Points above the best peer, mean over sets, that are aimed at for each budget.
+GOALS = {"30": 3.0, "60": 2.0, "100%": -0.5}
+
+#: Sets on which 60 labels are to be worth as much as with the features and a probe.
+PROBED = ("HAR", "PTB-XL", "Sleep-EDF", "Smartwatch")
+
+ANSWERS = RESULTS / "answers.json"
+
+
+class Remembering(ContrastiveClassifier):
+    """The classifier, with the rows of windows kept: many draws judge the same windows."""
+
+    kept: ClassVar[dict[bytes, NDArray[Any]]] = {}
+
+    def _rows(self, signals: NDArray[Any], X: Any = None) -> NDArray[Any]:
+        names = [blake2b(window.tobytes(), digest_size=16).digest() for window in signals]
+        new = [place for place, name in enumerate(names) if name not in self.kept]
+        if new:
+            made = super()._rows(signals[new])
+            self.kept.update((names[place], row) for place, row in zip(new, made, strict=True))
+        return np.stack([self.kept[name] for name in names])
 
 
 def judged(
@@ -49,13 +82,14 @@ def judged(
         chosen = np.random.default_rng(seed).choice(unlabelled, most, replace=False)
         unlabelled = np.sort(chosen)
     model: ContrastiveClassifier | None = None
+    Remembering.kept.clear()
     budgets = (60,) if smooth else config.budgets
     for budget in budgets:
         for draw in draws_of(rec, task, parts, budget):
             rows = draw.labelled
             if model is None:
                 features = ContrastiveFeatures(rec.fs, rec.channels)
-                model = ContrastiveClassifier(features, random_state=seed)
+                model = Remembering(features, random_state=seed)
                 model.fit(*_with_labels(rec, np.union1d(unlabelled, rows), rows))
             if smooth:  # all windows of the labelled people, to know how far labels are apart
                 rows = np.sort(draw.split.train)
@@ -93,7 +127,7 @@ def _scores(
     test, truth = test[truth >= 0], truth[truth >= 0]
     scores = model._scores(rec.X[test])
     answers = model.classes_[scores.argmax(axis=1)]
-    out = {"accuracy": float((answers == truth).mean())}
+    out = {"accuracy": float((answers == truth).mean()), "temperature": model.temperature_}
     for name, temperature in (("raw", 1.0), ("calibrated", model.temperature_)):
         sure = softmax(scores / temperature, axis=1).max(axis=1)
         out[name] = expected_calibration_error(sure, answers == truth)
@@ -105,97 +139,159 @@ def _scores(
     return out
 
 
-def peers_of(folder: str | None, seeds: Sequence[int]) -> dict[tuple[str, str, str], float]:
-    """Mean accuracy of the peers over these seeds: by set, method and budget."""
-    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    if folder is not None:
-        for line in Path(folder, "cells.jsonl").read_text(encoding="utf-8").splitlines():
-            cell = json.loads(line)
-            if cell["status"] == "ok" and cell["method"] in PEERS and cell["seed"] in seeds:
-                key = (cell["dataset"], cell["method"], str(cell["budget"]))
-                found[key].append(cell["accuracy"])
-    return {key: float(np.mean(values)) for key, values in found.items()}
+def mean_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Means over the draws of one set and budget; of smoothing also the standard error."""
+    names = [name for name in rows[0] if name != "budget"]
+    out = {name: float(np.mean([row[name] for row in rows])) for name in names}
+    if "smoothed" in out:
+        gains = [row["smoothed"] - row["accuracy"] for row in rows]
+        out["gain_error"] = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+    return {name: round(value, 5) for name, value in out.items()} | {"draws": len(rows)}
+
+
+def published() -> dict[str, dict[str, dict[str, float]]]:
+    """Accuracies that the archive has: by set, method and budget."""
+    out: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for name in ("archive", "archive-minirocket", "archive-methods"):
+        found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        for score in found["scores"]:
+            out[score["dataset"]][score["method"]][str(score["budget"])] = score["accuracy"]
+    return out
+
+
+def goal_rows(
+    scores: dict[str, Any], others: dict[str, dict[str, dict[str, float]]]
+) -> list[dict[str, Any]]:
+    """Points above the best peer for each half and budget, over the sets that all peers have."""
+    rows = []
+    for half in HALVES:
+        names = [
+            n for n in of_half(NAMES, half) if n in scores and all(p in others[n] for p in PEERS)
+        ]
+        for budget in map(str, BUDGETS) if names else ():
+            own = _mean([scores[n]["budgets"][budget]["accuracy"] for n in names])
+            means = {p: _mean([others[n][p][budget] for n in names]) for p in PEERS}
+            best = max(means, key=lambda p: means[p])
+            gap = 100 * (own - means[best])
+            on_each = 100 * (own - _mean([max(others[n][p][budget] for p in PEERS) for n in names]))
+            errors = [
+                _mean([scores[n]["budgets"][budget][kind] for n in names])
+                for kind in ("raw", "calibrated")
+            ]
+            goal = GOALS.get(budget)
+            rows.append(
+                {
+                    "half": half,
+                    "sets": names,
+                    "budget": budget,
+                    "accuracy": round(own, 4),
+                    "best_peer": best,
+                    "points": round(gap, 2),
+                    "points_above_best_on_each_set": round(on_each, 2),
+                    "goal": goal,
+                    "met": None if goal is None else gap >= goal,
+                    "calibration_error": [round(error, 4) for error in errors],
+                }
+            )
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def print_tables(result: dict[str, Any]) -> None:
+    """Print the goals by half and budget, then 60 labels against features with a probe."""
+    print("half        sets  labels  accuracy  points above the best peer in the mean   goal")
+    for row in result["goals"]:
+        met = {None: "", True: "  met", False: "  missed"}[row["met"]]
+        goal = "" if row["goal"] is None else f"{row['goal']:+.1f}"
+        peer = f"{row['points']:+.1f} ({row['best_peer']})"
+        raw, calibrated = row["calibration_error"]
+        print(
+            f"{row['half']:10} {len(row['sets']):5} {row['budget']:>7} {row['accuracy']:9.3f}  "
+            f"{peer:38} {goal:>5}{met}; calibration error {raw:.3f} raw, {calibrated:.3f} scaled"
+        )
+    for name, row in result["probe"].items():
+        print(
+            f"{name}: 60 labels: {row['accuracy']:.3f}, features with a probe {row['probe']:.3f}, "
+            f"{100 * (row['accuracy'] - row['probe']):+.1f} points"
+        )
+
+
+def print_set(name: str, scores: dict[str, Any]) -> None:
+    """Print the scores of one set."""
+    row = scores["budgets"]["60"]
+    if "smoothed" in row:
+        print(
+            f"{name}: 60 labels, {row['draws']} draws: {row['accuracy']:.3f}, smoothed "
+            f"{row['smoothed']:.3f}, gain {100 * (row['smoothed'] - row['accuracy']):+.1f} ± "
+            f"{100 * row['gain_error']:.1f} points; keeps its class with {row['stay']:.3f}",
+            flush=True,
+        )
+        return
+    parts = [
+        " / ".join(f"{budget[kind]:.3f}" for budget in scores["budgets"].values())
+        for kind in ("accuracy", "calibrated")
+    ]
+    print(
+        f"{name:22} accuracy {parts[0]}, calibration error {parts[1]} ({scores['seconds']:.0f} s)",
+        flush=True,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables."""
+    """Compute scores, write the result file and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", help="names, separated by commas; all by default")
     parser.add_argument("--half", choices=HALVES, default="all")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--peers", metavar="FOLDER", help="a run of the archive with the peers")
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--most", type=int, default=8000, help="unlabelled windows, at most")
     parser.add_argument("--smooth", action="store_true", help="HAR and Sleep-EDF, smoothed")
+    parser.add_argument("--result", type=Path, default=ANSWERS, help="file of results")
     given = parser.parse_args(arguments)
     names = given.sets.split(",") if given.sets else None
     if given.smooth and names is None:
         names = ["HAR", "Sleep-EDF"]
     config = archive_config(sets=names, half=given.half, seeds=given.seeds)
     require(config.datasets)
-    seeds = range(given.seeds)
-    peers = peers_of(given.peers, seeds)
-    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    result: dict[str, Any] = {"scores": {}, "smoothing": {}}
+    if given.result.exists():
+        result |= json.loads(given.result.read_text(encoding="utf-8"))
     for dataset in config.datasets:
         begin = time.perf_counter()
-        for seed in seeds:
+        found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for seed in range(given.seeds):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TensorContrastWarning)
                 for row in judged(config, dataset, seed, given.most, smooth=given.smooth):
-                    found[dataset.label, str(row["budget"])].append(row)
-        _print_set(dataset.label, found, given.smooth, time.perf_counter() - begin)
-    if not given.smooth:
-        _print_means([d.label for d in config.datasets], found, peers)
-
-
-def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
-    return float(np.mean([row[name] for row in rows]))
-
-
-def _print_set(name: str, found: Any, smooth: bool, seconds: float) -> None:
-    if smooth:
-        rows = found[name, "60"]
-        gains = [row["smoothed"] - row["accuracy"] for row in rows]
-        error = np.std(gains, ddof=1) / np.sqrt(len(gains))
-        print(
-            f"{name}: 60 labels, {len(rows)} draws: {_mean(rows, 'accuracy'):.3f}, smoothed "
-            f"{_mean(rows, 'smoothed'):.3f}, gain {100 * np.mean(gains):+.1f} ± {100 * error:.1f} "
-            f"points; keeps its class with {_mean(rows, 'stay'):.3f}",
-            flush=True,
-        )
-        return
-    cells = [f"{_mean(found[name, str(b)], 'accuracy'):.3f}" for b in BUDGETS]
-    errors = [f"{_mean(found[name, str(b)], 'calibrated'):.3f}" for b in BUDGETS]
-    print(
-        f"{name:22} accuracy {' / '.join(cells)}, calibration error {' / '.join(errors)} "
-        f"({seconds:.0f} s)",
-        flush=True,
-    )
-
-
-def _print_means(
-    names: Sequence[str], found: Any, peers: dict[tuple[str, str, str], float]
-) -> None:
-    print(f"mean of {len(names)} sets; points against peers over the sets that they have:")
-    for budget in map(str, BUDGETS):
-        own = {name: _mean(found[name, budget], "accuracy") for name in names}
-        line = f"{budget:>5} labels: {np.mean(list(own.values())):.3f}"
-        for peer in PEERS:
-            both = [n for n in names if (n, peer, budget) in peers]
-            if both:
-                gap = 100 * np.mean([own[n] - peers[n, peer, budget] for n in both])
-                line += f", {peer} {gap:+.1f} ({len(both)})"
-        best = {
-            n: max(peers[n, p, budget] for p in PEERS if (n, p, budget) in peers)
-            for n in names
-            if any((n, p, budget) in peers for p in PEERS)
+                    found[str(row["budget"])].append(row)
+        scores = {
+            "seeds": given.seeds,
+            "seconds": round(time.perf_counter() - begin, 1),
+            "budgets": {budget: mean_scores(rows) for budget, rows in found.items()},
         }
-        if best:
-            gap = 100 * np.mean([own[n] - best[n] for n in best])
-            line += f", the best of them on each set {gap:+.1f}"
-        errors = [
-            np.mean([_mean(found[n, budget], k) for n in names]) for k in ("raw", "calibrated")
-        ]
-        print(f"{line}; calibration error {errors[0]:.3f} raw, {errors[1]:.3f} calibrated")
+        result["smoothing" if given.smooth else "scores"][dataset.label] = scores
+        print_set(dataset.label, scores)
+        write(given.result, result)
+    if not given.smooth:
+        print_tables(result)
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Write scores and the tables that are made of them."""
+    others = published()
+    result["environment"] = environment()
+    result["goals"] = goal_rows(result["scores"], others)
+    result["probe"] = {
+        name: {
+            "accuracy": result["scores"][name]["budgets"]["60"]["accuracy"],
+            "probe": others[name][PROBE]["60"],
+        }
+        for name in PROBED
+        if name in result["scores"]
+    }
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

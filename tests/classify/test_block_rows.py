@@ -18,18 +18,20 @@ def X():
     return np.random.default_rng(0).normal(size=(50, 2, 16)) * [[1.0], [3.0]]
 
 
-def test_rows_are_projections_of_blocks_with_equal_variance(X):
+def test_rows_are_projections_of_blocks_of_equal_length(X):
     settings = RowSettings(n_components=5, strength=1e9)  # nothing is shrunk
     learned = block_rows.learn(made, X, np.random.default_rng(0), settings)
-    blocks = [b.reshape(len(b), -1) for b in made(X)]
-    scaled = [(b - b.mean(0)) / np.sqrt(b.var(0).sum()) for b in blocks]
-    joined = np.concatenate(scaled, axis=1)
-    U, s, _ = np.linalg.svd(joined, full_matrices=False)
-    slow = U[:, :5] * s[:5]
-    slow /= np.linalg.norm(slow, axis=1, keepdims=True)
+    slow = np.zeros((len(X), len(X)))
+    for block in made(X):
+        rows = block.reshape(len(block), -1)
+        U, s, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+        rows = U[:, :5] * s[:5]
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        slow += rows @ rows.T / 2
     fast = learned.of_signals(made, X)
-    np.testing.assert_allclose(fast @ fast.T, slow @ slow.T, atol=1e-5)
+    np.testing.assert_allclose(fast @ fast.T, slow, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(fast, axis=1), 1, rtol=1e-6)
+    assert fast.shape[1] == learned.n_columns == 5 + 2
 
 
 @pytest.mark.parametrize("n", [4, 40])
@@ -46,20 +48,19 @@ def test_windows_that_are_all_alike_have_rows():
     X = np.ones((6, 2, 16))
     learned = block_rows.learn(made, X, np.random.default_rng(0))
     rows = learned.of_signals(made, X)
-    assert rows.shape == (6, 1) and np.isfinite(rows).all()
+    assert rows.shape == (6, 2) and np.isfinite(rows).all()
 
 
 def test_shrinkage_follows_its_formula():
     rng = np.random.default_rng(2)
     differences = rng.normal(size=(400, 6)) * [5.0, 1, 1, 0.1, 0.1, 0]
-    settings = RowSettings(n_directions=2, strength=0.1)
-    found = block_rows.shrinkage(differences, settings)
-    variances, V = np.linalg.eigh(differences.T @ differences / 400)
+    found = block_rows.shrinkage(differences, 0.1)
+    variances, V = np.linalg.eigh(np.cov(differences.T, bias=True))
+    sds = np.sqrt(np.maximum(variances, 0))
     offset = 0.1 * np.sqrt(variances.sum())
-    gains = np.ones(6)
-    gains[-2:] = np.sqrt(1 - np.sqrt(variances[-2:]) / (np.sqrt(variances[-2:]) + offset))
-    np.testing.assert_allclose(found, V @ np.diag(gains) @ V.T, atol=1e-12)
-    np.testing.assert_array_equal(block_rows.shrinkage(np.zeros((3, 2)), settings), np.eye(2))
+    slow = (V * np.sqrt(offset / (sds + offset))) @ V.T
+    np.testing.assert_allclose(found, slow, atol=1e-6)
+    np.testing.assert_array_equal(block_rows.shrinkage(np.zeros((3, 2)), 0.1), np.eye(2))
 
 
 def test_changes_of_a_window_move_its_row_less(X):
@@ -79,7 +80,8 @@ def test_changes_of_a_window_move_its_row_less(X):
         learned = block_rows.learn(blocks, signals, np.random.default_rng(0), settings)
         first, second = (signals[:, :, k : k + 16].repeat(2, axis=2) for k in (0, 16))
         rows = [
-            (blocks(Z)[0] - learned.mean) @ learned.projection for Z in (first, second, signals)
+            (blocks(Z)[0] - learned.means[0]) @ learned.projections[0]
+            for Z in (first, second, signals)
         ]
         return np.var(rows[0] - rows[1]) / max(np.var(rows[2]), 1e-12)
 
@@ -88,7 +90,7 @@ def test_changes_of_a_window_move_its_row_less(X):
 
 def test_other_blocks_are_refused(X):
     learned = block_rows.learn(made, X, np.random.default_rng(0))
-    with pytest.raises(InvalidInputError, match="have 5 values, but the model was fitted on 18"):
+    with pytest.raises(InvalidInputError, match=r"have \[5\] values, .* fitted on \[16, 2\]"):
         learned.apply([np.zeros((3, 5))])
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from tensorcontrast.classify.calibration import (
     expected_calibration_error,
@@ -35,15 +35,26 @@ def test_it_makes_probabilities_calibrated(drawn):
     assert errors[0] > 0.1 > 0.04 > errors[1]
 
 
+@pytest.mark.parametrize("n", [4, 20, 180])
+def test_few_windows_change_little(drawn, n):
+    scores, codes = drawn[0][:n], drawn[1][:n]
+    tried = np.exp(np.linspace(np.log(0.05), np.log(100), 20_000))
+    target = np.full((n, 3), 1 / 3 / (n + 1))
+    target[np.arange(n), codes] += n / (n + 1)
+    losses = [-(target * log_softmax(scores / t, axis=1)).sum() for t in tried]
+    best = tried[np.argmin(losses)]
+    assert fit_temperature(scores, codes) == pytest.approx(best ** (n / (n + 20)), rel=0.01)
+
+
 def test_classes_that_a_model_does_not_know():
     scores = np.array([[2.0, 0.0, -np.inf], [0.0, 2.0, -np.inf], [0.0, 1.0, 2.0]])
     assert np.isfinite(fit_temperature(scores, np.array([0, 1, 0])))
 
 
-def test_few_right_answers_do_not_give_certainty():
-    scores = np.array([[4.0, 0.0], [0.0, 4.0]])
-    temperature = fit_temperature(scores, np.array([0, 1]))
-    assert softmax(scores / temperature, axis=1).max() < 0.95
+@pytest.mark.parametrize("size", [4.0, 40.0])
+def test_few_right_answers_do_not_make_answers_surer(size):
+    scores = np.array([[size, 0.0], [0.0, size]])
+    assert fit_temperature(scores, np.array([0, 1])) > 1
     assert fit_temperature(np.empty((0, 2)), np.empty(0, dtype=int)) == 1.0
 
 

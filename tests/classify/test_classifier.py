@@ -15,6 +15,7 @@ from tensorcontrast import (
     SpectrogramTensor,
     load_model,
 )
+from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 
@@ -196,7 +197,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(rec, model, monkeypatch):
 def test_what_the_classifier_sees(rec, kind):
     fitted = small(classifier=kind).fit(rec, few(rec.y))
     rank = fitted.extractor_.decompose_.rank_
-    rows = fitted.rows_["projection"].shape[1] if fitted.rows_ else 0
+    rows = BlockRows(**fitted.rows_).n_columns if fitted.rows_ else 0
     assert fitted.coef_.shape == (3, rank * (kind != "blocks") + rows)
     assert (rows > 0) == (kind != "features")
     assert fitted.score(rec, rec.y) > 0.85
@@ -298,6 +299,7 @@ def test_one_file_holds_it_all(rec, tmp_path, labels):
         ({"coef_": np.zeros((3, 2))}, "coef_ has shape"),
         ({"temperature_": -1.0}, "out of range"),
         ({"stay_": 1.0}, "not a probability below 1"),
+        ({"transitions_": np.zeros((3, 3))}, "not probabilities"),
         ({"n_labels_": np.array([1, 2])}, "n_labels_ has shape"),
     ],
 )

@@ -26,9 +26,8 @@ def likelihood():
 PRIOR = np.array([0.5, 0.3, 0.2])
 
 
-def all_paths(likelihood, stay):
+def all_paths(likelihood, transitions):
     """Log probability of every path, by the formula."""
-    transitions = smoothing.transition_matrix(stay, PRIOR)
     out = {}
     for path in product(range(3), repeat=len(likelihood)):
         value = np.log(PRIOR[path[0]]) + sum(
@@ -41,15 +40,17 @@ def all_paths(likelihood, stay):
 
 @pytest.mark.parametrize("stay", [0.0, 0.5, 0.95])
 def test_against_all_paths(likelihood, stay):
-    paths = all_paths(likelihood, stay)
+    transitions = smoothing.transition_matrix(stay, PRIOR)
+    paths = all_paths(likelihood, transitions)
     best = max(paths, key=paths.get)
-    assert tuple(smoothing.viterbi(likelihood, stay, PRIOR)) == best
+    assert tuple(smoothing.viterbi(likelihood, transitions, PRIOR)) == best
     weights = {path: np.exp(value) for path, value in paths.items()}
     total = sum(weights.values())
     slow = np.zeros_like(likelihood)
     for path, weight in weights.items():
         slow[np.arange(len(path)), path] += weight / total
-    np.testing.assert_allclose(smoothing.posterior(likelihood, stay, PRIOR), slow, atol=1e-12)
+    found = smoothing.posterior(likelihood, transitions, PRIOR)
+    np.testing.assert_allclose(found, slow, atol=1e-12)
 
 
 def test_transitions_are_probabilities():
@@ -69,6 +70,17 @@ def test_the_probability_of_staying_is_learned_from_scattered_labels():
     assert (
         smoothing.learn_stay([np.arange(1), np.arange(1, 3)], np.array([0, -1, 1]), PRIOR) is None
     )
+
+
+def test_labelled_neighbours_correct_the_transitions():
+    prior = np.array([0.5, 0.25, 0.25])
+    codes = np.array([0, 1, 0, 1, -1, 2, -1, 2])
+    runs = [np.arange(4), np.arange(4, 8)]
+    before = smoothing.transition_matrix(0.8, prior)
+    found = smoothing.learn_transitions(runs, codes, 0.8, prior)
+    np.testing.assert_allclose(found[0], (20 * before[0] + [0, 2, 0]) / 22)
+    np.testing.assert_allclose(found[1], (20 * before[1] + [1, 0, 0]) / 21)
+    np.testing.assert_allclose(found[2], before[2])  # labels two windows apart do not count
 
 
 def test_runs_end_at_gaps_and_recordings():
@@ -124,7 +136,9 @@ def test_a_rare_class_does_not_win_where_windows_say_little(rec):
 def test_arrays_say_which_windows_follow_each_other(rec):
     recording = rec.columns["recording"]
     fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)
-    assert fitted._stay() == 0.95
+    np.testing.assert_allclose(
+        fitted._transitions(), smoothing.transition_matrix(0.95, np.array([0.5, 0.5]))
+    )
     assert fitted.stay_ > 0.95
     answers = fitted.predict(rec.X, recording=recording)
     assert answers.shape == (160,)

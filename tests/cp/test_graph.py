@@ -408,7 +408,7 @@ def test_labels_with_gaps_are_renumbered():
 
 @pytest.mark.parametrize("wrong", [None, np.zeros(4), np.zeros((5, 2)), np.zeros((5, 1)), 3])
 def test_wrong_output_of_a_clusterer(wrong):
-    with pytest.raises(InvalidInputError, match=r"gave labels of shape .* for 5 samples.*one"):
+    with pytest.raises(InvalidInputError, match=r"gave labels of shape .* for 5 windows.*one"):
         cluster(np.eye(5), 2, clusterer=Fixed(wrong))
 
 

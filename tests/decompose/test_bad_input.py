@@ -39,7 +39,7 @@ def test_empty(cls, shape):
 
 @every
 def test_one_sample(cls, data):
-    with pytest.raises(InvalidInputError, match=r"1 sample"):
+    with pytest.raises(InvalidInputError, match=r"1 window"):
         make(cls).fit(data[0][:1])
 
 
@@ -86,7 +86,7 @@ def test_a_rank_that_the_data_cannot_have_is_cut(cls):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_samples(cls, value, dtype):
     X = np.full((10, 3, 4), value, dtype=dtype)
-    with pytest.raises(InvalidInputError, match=r"\(10, 3, 4\).*all samples are equal.*center"):
+    with pytest.raises(InvalidInputError, match=r"\(10, 3, 4\).*all windows are equal.*center"):
         make(cls, rank=2).fit(X)
 
 
@@ -103,7 +103,7 @@ def test_equal_samples_without_centring_are_the_mean(cls):
 
 @every
 def test_all_zero(cls):
-    with pytest.raises(InvalidInputError, match="all samples are zero"):
+    with pytest.raises(InvalidInputError, match="all windows are zero"):
         make(cls, rank=2, center=False).fit(np.zeros((10, 3, 4)))
 
 
@@ -158,7 +158,7 @@ def test_any_unit_gives_the_same_features(cls, factor, dtype, data):
     [(1e-42, np.float32), (1e160, np.float64), (1e307, np.float64), (1e-300, np.float64)],
 )
 def test_values_at_the_end_of_the_range_are_right_or_named_as_such(factor, dtype, data):
-    """Sums of squares leave the range of numbers; such samples are not "all equal"."""
+    """Sums of squares leave the range of numbers; such windows are not "all equal"."""
     X = (data[0] * factor).astype(dtype)
     try:
         model = make(CPD).fit(X)

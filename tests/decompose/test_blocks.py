@@ -392,7 +392,7 @@ def test_on_dask_as_in_memory(model):
     np.testing.assert_allclose(model.block_scales_, scales, rtol=1e-6)
     np.testing.assert_allclose(np.asarray(model.transform(lazy)), here, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(model.transform(X), here, rtol=1e-3, atol=1e-3)
-    with pytest.raises(InvalidInputError, match="needs the samples in this process"):
+    with pytest.raises(InvalidInputError, match="needs the windows in this process"):
         build(CPD, **FAST, missing="mask").fit(lazy)
 
 

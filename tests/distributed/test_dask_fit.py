@@ -363,7 +363,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("name", ["cpd-core", "atd", "plc-core", "plc-als", "plc-paper"])
 def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Nothing that reaches the caller at once is larger than features, sums or the sample."""
+    """Nothing that reaches the caller at once is larger than features, sums or the window."""
     from tensorcontrast.cp import scaling
 
     seen = watched(monkeypatch)
@@ -379,7 +379,7 @@ def test_samples_stay_where_they_are(monkeypatch: pytest.MonkeyPatch, name: str)
 
 @pytest.mark.parametrize("name", ["plc-als", "plc-paper", "atd"])
 def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Four times the samples, no more bytes an iteration: features and labels stay away."""
+    """Four times the windows, no more bytes an iteration: features and labels stay away."""
     monkeypatch.setattr(kmeans, "FIRST_ROWS", 50)
     seen = watched(monkeypatch)
     moved = []
@@ -419,7 +419,7 @@ def test_bad_values_are_named_by_their_place() -> None:
     X[333, 2, 3, 4] = np.nan
     with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\] is nan"):
         CPD(rank=2).fit(spread(X, BLOCKS["7"]))
-    with pytest.raises(InvalidInputError, match="all samples are equal"):
+    with pytest.raises(InvalidInputError, match="all windows are equal"):
         CPD(rank=2).fit(da.ones((40, 4, 5), chunks=(10, 4, 5)))
     with pytest.raises(InvalidInputError, match="at least 2"):
         CPD(rank=2).fit(da.ones((1, 4, 5)))

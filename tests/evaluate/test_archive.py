@@ -400,7 +400,7 @@ def test_peers_need_long_enough_signals():
     pytest.importorskip("aeon")
     from tensorcontrast.evaluate.archive_peers import MultiRocketHydraFeatures
 
-    with pytest.raises(InvalidInputError, match="windows have 8 samples; at least 10"):
+    with pytest.raises(InvalidInputError, match="windows have 8 windows; at least 10"):
         MultiRocketHydraFeatures().fit(np.random.default_rng(0).normal(size=(4, 1, 8)))
 
 

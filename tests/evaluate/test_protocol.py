@@ -226,7 +226,7 @@ def test_features_of_planted_classes_are_found():
 
 def test_class_that_is_absent_from_training_warns():
     features = np.arange(12.0).reshape(6, 2)
-    with pytest.warns(TensorContrastWarning, match=r"classes \[2\].*no training sample"):
+    with pytest.warns(TensorContrastWarning, match=r"classes \[2\].*no training window"):
         result = linear_probe(features, [0, 0, 0, 1, 1, 1], features, [0, 0, 1, 1, 2, 2])
     assert result.balanced_accuracy <= 2 / 3 + 1e-9
 

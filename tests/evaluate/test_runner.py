@@ -486,7 +486,7 @@ def test_classes_absent_from_train_are_counted(tmp_path):
     one = config(datasets=[str(tmp_path / "own.npz")], seeds=1, budgets=["100%"])
     found = run(one, tmp_path / "run", n_jobs=1)
     assert found.complete and all(cell.absent_classes == 1 for cell in found.ok)
-    assert any("have no training sample" in text for text in found.ok[0].warnings)
+    assert any("have no training window" in text for text in found.ok[0].warnings)
     assert any("had no label in a draw" in note for note in found.notes("own"))
 
 

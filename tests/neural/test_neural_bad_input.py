@@ -53,7 +53,7 @@ def test_one_sample_is_refused(cls, X):
 
 @pytest.mark.parametrize("cls", ALL)
 def test_an_odd_sample_out_is_not_a_batch_of_one(cls, X):
-    """41 in batches of 20, 5 in batches of 2: one sample alone cannot be normalised."""
+    """41 in batches of 20, 5 in batches of 2: one window alone cannot be normalised."""
     odd = np.concatenate([X, X[:1]])
     assert make(cls, max_iter=1).fit(odd).transform(odd).shape[0] == 41
     assert make(cls, max_iter=1, batch_size=2).fit(odd[-5:]).n_iter_ == 1
@@ -268,7 +268,7 @@ def test_bad_arrays(cls, X):
     broken[7, 1, 2, 3] = np.nan
     with pytest.raises(InvalidInputError, match=r"X\[7, 1, 2, 3\] is nan"):
         make(cls).fit(broken)
-    with pytest.raises(InvalidInputError, match="all samples are equal"):
+    with pytest.raises(InvalidInputError, match="all windows are equal"):
         make(cls).fit(np.ones((20, 3, 4)))
     with pytest.raises(InvalidInputError, match="labels"):
         make(cls).fit(X, np.zeros(3))

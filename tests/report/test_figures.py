@@ -205,7 +205,7 @@ def test_graph_is_the_adjacency_ordered_by_class():
     names = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     assert names == ["a", "b", "c"]
     assert len(plot_graph(labels).axes) == 1
-    with pytest.raises(TensorContrastError, match="one a sample"):
+    with pytest.raises(TensorContrastError, match="one a window"):
         plot_graph(labels, y[:-1])
 
 

@@ -30,7 +30,7 @@ def data():
 
 
 def slow_features(x, gaps, factors, ridge):
-    """Solve the normal equations of one sample, entry by entry."""
+    """Solve the normal equations of one window, entry by entry."""
     H = kernels.khatri_rao(factors)
     r = H.shape[1]
     K, p = np.diag(np.broadcast_to(ridge, r).astype(float)), np.zeros(r)
@@ -42,7 +42,7 @@ def slow_features(x, gaps, factors, ridge):
 
 
 def observed_loss(X, gaps, W, factors, alpha):
-    """½‖M∘(X − WHᵀ)‖² + ridge, in a loop over samples."""
+    """½‖M∘(X − WHᵀ)‖² + ridge, in a loop over windows."""
     H, total = kernels.khatri_rao(factors), 0.0
     for x, lacks, w in zip(X, gaps, W, strict=True):
         rest = (x - H @ w)[~lacks]
@@ -295,7 +295,7 @@ def test_samples_and_positions_without_any_value(data):
     Z[4] = np.nan
     model = CPD(rank=3, missing="mask", random_state=0).fit(Z)
     np.testing.assert_allclose(model.features_[4], 0, atol=1e-12)
-    with pytest.warns(TensorContrastWarning, match=r"1 samples hold nothing but NaN \(first: \[4"):
+    with pytest.warns(TensorContrastWarning, match=r"1 windows hold nothing but NaN \(first: \[4"):
         W = model.transform(Z)
     np.testing.assert_array_equal(W[4], 0)
     Z[:, 0, 0, 0] = np.nan

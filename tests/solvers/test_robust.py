@@ -1,4 +1,4 @@
-"""Weights against artefacts: planted factors are found whatever a few samples hold."""
+"""Weights against artefacts: planted factors are found whatever a few windows hold."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def planted():
 
 
 def spoil(X, amplitude=30.0, kind="noise", seed=0):
-    """1 % of the samples become artefacts; gives the data and which they are."""
+    """1 % of the windows become artefacts; gives the data and which they are."""
     rng = np.random.default_rng(seed)
     bad = rng.choice(len(X), len(X) // 100, replace=False)
     out = X.copy()
@@ -129,7 +129,7 @@ def test_the_size_of_an_artefact_does_not_matter(amplitude, planted):
 
 
 def test_the_robust_loss_is_lower_than_that_of_the_plain_fit(planted):
-    """Huber's loss of all samples, computed by hand, about each model's own mean."""
+    """Huber's loss of all windows, computed by hand, about each model's own mean."""
     X, _ = planted
     Z, _ = spoil(X)
 
@@ -154,7 +154,7 @@ def test_clean_data_are_hardly_touched(planted):
 
 @pytest.mark.parametrize("cls", [CPD, PLC])
 def test_features_are_those_of_transform(cls, planted):
-    """Weights act on the fit; features are of samples as they are, artefacts too."""
+    """Weights act on the fit; features are of windows as they are, artefacts too."""
     Z, bad = spoil(planted[0])
     model = cls(rank=3, random_state=0, robust="huber").fit(Z)
     W = model.transform(Z)
@@ -219,7 +219,7 @@ def test_a_model_file_has_the_weights(planted, tmp_path):
 
 
 def test_too_few_or_equal_samples_are_told():
-    with pytest.raises(InvalidInputError, match="1 samples"):
+    with pytest.raises(InvalidInputError, match="1 windows"):
         robust.prepare(ArraySource(np.ones((1, 3, 4))), None, 2, center=True, scale=True)
-    with pytest.raises(InvalidInputError, match="all samples are equal"):
+    with pytest.raises(InvalidInputError, match="all windows are equal"):
         CPD(rank=2, robust="huber").fit(np.ones((9, 3, 4)))

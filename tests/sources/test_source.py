@@ -114,8 +114,8 @@ class Shrinking(Chunks):
         (lambda X: (x for x in [X]), "read once"),
         (lambda X: Chunks(X[:0], ()), "at least 2"),
         (lambda X: lambda: iter([]), "empty"),
-        (lambda X: lambda: iter([X[:5], X[:5, :, 1:]]), "begins with sample 5"),
-        (lambda X: Shrinking(X), "same samples"),
+        (lambda X: lambda: iter([X[:5], X[:5, :, 1:]]), "begins with window 5"),
+        (lambda X: Shrinking(X), "same windows"),
         (lambda X: lambda: iter([X[0, 0, 0]]), "first chunk has shape"),
         (lambda X: lambda: iter([np.array([["a", "b"]])]), "numbers are needed"),
         (lambda X: {"a": 1}, "X is a dict"),
@@ -137,7 +137,7 @@ def test_other_dims_at_transform(X):
     model = CPD(2, random_state=0).fit(X)
     with pytest.raises(InvalidInputError, match="was fitted"):
         model.transform(Chunks(X[:, :, 1:]))
-    with pytest.raises(InvalidInputError, match="gave 100 samples where 150"):
+    with pytest.raises(InvalidInputError, match="gave 100 windows where 150"):
         build(ATD, rank=2, compress=(4, 5, 4)).fit(Chunks(X), view=Chunks(X[:100], (5,)))
 
 

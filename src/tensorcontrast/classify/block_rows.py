@@ -1,8 +1,8 @@
 """Rows of coupled blocks: a few hundred numbers of a window, for a linear classifier.
 
-The blocks of a window (spectrogram tensor, random-convolution features) are joined with equal
-total variance and projected on their principal components. Directions that also vary between
-changes of one window that keep its class are shrunk.
+Each block of a window (spectrogram tensor, random-convolution features) is projected on its
+principal components, and scaled to the same length as the others. Directions that also vary between
+changes of one window that keep its class are shrunk, by the metric of generalised least squares.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from tensorcontrast.augment import ChannelMix, Crop, TimeStretch
+from tensorcontrast.cp import gls
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils.arrays import as_float
 
@@ -34,13 +35,11 @@ class RowSettings:
     Attributes
     ----------
     n_components : int
-        Principal components, at most.
+        Principal components of a block, at most.
     max_windows : int
         Windows that they are learned from, at most.
     n_changed : int
         Windows that are changed to find nuisance directions, at most.
-    n_directions : int
-        Nuisance directions, at most.
     strength : float
         Deviation at which a nuisance direction keeps half of its variance, relative to the total
         deviation of all changes.
@@ -49,34 +48,42 @@ class RowSettings:
     n_components: int = 400
     max_windows: int = 2000
     n_changed: int = 600
-    n_directions: int = 128
     strength: float = 0.03
 
 
 @dataclass(frozen=True)
 class BlockRows:
-    """A learned affine map from the joined blocks of a window to its row.
+    """Learned affine maps from the blocks of a window to its row.
 
     Attributes
     ----------
-    mean : (d,) array
-        Mean of the joined blocks.
-    projection : (d, p) array
-        Scales of blocks, principal components and shrinkage of nuisance directions in one.
+    means : list of (d_b,) arrays
+        Mean of each block.
+    projections : list of (d_b, p_b) arrays
+        Principal components and shrinkage of nuisance directions of each block in one.
     """
 
-    mean: Array
-    projection: Array
+    means: list[Array]
+    projections: list[Array]
+
+    @property
+    def n_columns(self) -> int:
+        """Length of a row."""
+        return sum(int(projection.shape[1]) for projection in self.projections)
 
     def apply(self, blocks: Sequence[Array]) -> Array:
         """Rows (n, p) of unit length of the blocks [n, …] of n windows."""
-        joined = _joined(blocks)
-        if joined.shape[1] != len(self.mean):
+        flat = [_flat(block) for block in blocks]
+        sizes, known = [b.shape[1] for b in flat], [len(mean) for mean in self.means]
+        if sizes != known:
             raise InvalidInputError(
-                f"the blocks of a window have {joined.shape[1]} values, but the model was fitted "
-                f"on {len(self.mean)}"
+                f"the blocks of a window have {sizes} values, but the model was fitted on {known}"
             )
-        return unit_length((joined - self.mean) @ self.projection)
+        parts = [
+            unit_length((block - mean) @ projection)
+            for block, mean, projection in zip(flat, self.means, self.projections, strict=True)
+        ]
+        return np.concatenate(parts, axis=1) / np.sqrt(len(parts))
 
     def of_signals(self, make: Callable[[Array], Sequence[Array]], X: Array) -> Array:
         """Rows of signals X [n, channel, time], whose blocks are made some at a time."""
@@ -110,17 +117,25 @@ def learn(
     """
     settings = settings or RowSettings()
     some = np.asarray(X[_evenly(len(X), settings.max_windows)])
-    blocks = [[np.asarray(b).reshape(len(b), -1) for b in make(part)] for part in _parts(some)]
-    joined = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]  # (n, d_b) each
-    mean = np.concatenate([b.mean(axis=0, dtype=np.float64) for b in joined])
-    scales = np.concatenate([np.full(b.shape[1], _equal_variance(b)) for b in joined])
-    rows = (np.concatenate(joined, axis=1) - mean) * scales  # (n, d)
-    components = principal_components(rows, settings.n_components)  # (d, p)
-    linear = BlockRows(mean, scales[:, None] * components)
+    made = [[_flat(block) for block in make(part)] for part in _parts(some)]
+    blocks = [np.concatenate(parts) for parts in zip(*made, strict=True)]  # (n, d_b) each
+    means = [block.mean(axis=0) for block in blocks]
+    components = [
+        principal_components(block - mean, settings.n_components)
+        for block, mean in zip(blocks, means, strict=True)
+    ]  # (d_b, p_b) each
     few = as_float(some[_evenly(len(some), settings.n_changed)])
-    changed = [_difference(linear, make, change, few, rng) for change in _changes(few)]
-    projection = linear.projection @ shrinkage(np.concatenate(changed), settings)
-    return BlockRows(mean.astype(np.float32), projection.astype(np.float32))
+    changed = [_differences(make, change, few, rng, components) for change in _changes(few)]
+    projections = components
+    if changed:
+        projections = [
+            axes @ shrinkage(np.concatenate(parts), settings.strength)
+            for axes, *parts in zip(components, *changed, strict=True)
+        ]
+    return BlockRows(
+        [mean.astype(np.float32) for mean in means],
+        [projection.astype(np.float32) for projection in projections],
+    )
 
 
 def principal_components(rows: Array, count: int) -> Array:
@@ -142,23 +157,20 @@ def principal_components(rows: Array, count: int) -> Array:
     return np.asarray(chosen / np.sqrt(np.einsum("dp,dp->p", chosen, chosen)))
 
 
-def shrinkage(differences: Array, settings: RowSettings) -> Array:
+def shrinkage(differences: Array, strength: float) -> Array:
     """Symmetric map (p, p) that shrinks the directions in which rows of one window differ.
 
     With σ the standard deviation of the differences (m, p) along one of their principal directions
-    and s = ``strength`` times the root of their total variance, it is multiplied by √(s / (σ + s)).
+    and s = ``strength`` times the root of their total variance, a direction is multiplied by
+    √(s / (σ + s)). The square of the map is the metric M of generalised least squares (E23).
     """
     p = differences.shape[1]
-    variances, directions = scipy.linalg.eigh(differences.T @ differences / len(differences))
-    total = float(np.trace(differences.T @ differences)) / len(differences)
-    if total <= 0:
+    found = gls.principal_directions(differences)
+    if found is None:
         return np.eye(p)
-    top = slice(max(0, p - settings.n_directions), p)
-    sds = np.sqrt(np.maximum(variances[top], 0.0))
-    offset = settings.strength * np.sqrt(total)
-    gains = np.sqrt(offset / (sds + offset))
-    V = directions[:, top]  # p, q
-    return np.eye(p) - (V * (1 - gains)) @ V.T
+    directions, variances, total = found
+    gains = gls.gains(variances, strength * np.sqrt(total))
+    return gls.GLSMetric(directions, 1 - np.sqrt(1 - gains)).times(np.eye(p))
 
 
 def _changes(X: Array) -> list[Callable[[Array, np.random.Generator], Array]]:
@@ -171,27 +183,23 @@ def _changes(X: Array) -> list[Callable[[Array, np.random.Generator], Array]]:
     return changes
 
 
-def _difference(
-    linear: BlockRows,
+def _differences(
     make: Callable[[Array], Sequence[Array]],
     change: Callable[[Array, np.random.Generator], Array],
     X: Array,
     rng: np.random.Generator,
-) -> Array:
-    """Differences (n, p) between the rows of two draws of a change, before their scaling."""
-    views = [_joined(make(change(X, rng))) for _ in range(2)]
-    return np.asarray((views[0] - views[1]) @ linear.projection / np.sqrt(2))
+    components: Sequence[Array],
+) -> list[Array]:
+    """Differences (n, p_b) between two draws of a change, along the components of each block."""
+    views = [make(change(X, rng)) for _ in range(2)]
+    return [
+        (_flat(first) - _flat(second)) @ axes / np.sqrt(2)
+        for first, second, axes in zip(*views, components, strict=True)
+    ]
 
 
-def _joined(blocks: Sequence[Array]) -> Array:
-    flat = [np.asarray(b, dtype=np.float64).reshape(len(b), -1) for b in blocks]
-    return flat[0] if len(flat) == 1 else np.concatenate(flat, axis=1)
-
-
-def _equal_variance(block: Array) -> float:
-    """Scale that gives a block (n, d) a total variance of one."""
-    total = float(np.var(block, axis=0, dtype=np.float64).sum())
-    return 1 / np.sqrt(total) if total > 0 else 1.0
+def _flat(block: Array) -> Array:
+    return np.asarray(block, dtype=np.float64).reshape(len(block), -1)
 
 
 def _evenly(n: int, most: int) -> NDArray[np.intp]:

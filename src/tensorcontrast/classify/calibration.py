@@ -23,13 +23,16 @@ Array = NDArray[Any]
 
 #: Range of temperatures that are tried.
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 100.0
+#: Held-out windows at which the logarithm of the temperature is half of the best one.
+SHRINKAGE_WINDOWS = 20
 
 
 def fit_temperature(scores: Array, codes: Array) -> float:
-    """Softmax temperature with the smallest log loss on held-out windows.
+    """Softmax temperature with the smallest log loss on held-out windows, shrunk towards 1.
 
     Targets are smoothed as Platt's: the true class has n / (n + 1), and all classes share the
-    rest, so that a few windows that are all right do not give a temperature of 0.
+    rest, so that a few windows that are all right do not give a temperature of 0. Few windows tell
+    little about the best temperature T, so that T^(n / (n + 20)) is returned for n windows.
 
     Parameters
     ----------
@@ -41,7 +44,8 @@ def fit_temperature(scores: Array, codes: Array) -> float:
     Examples
     --------
     >>> scores = np.array([[9.0, 0.0], [9.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
-    >>> fit_temperature(scores, np.array([0, 0, 1, 1])) > 3
+    >>> codes = np.array([0, 0, 1, 1])  # the third answer is wrong
+    >>> fit_temperature(scores, codes) < fit_temperature(np.tile(scores, (9, 1)), np.tile(codes, 9))
     True
     """
     n = len(scores)
@@ -57,7 +61,8 @@ def fit_temperature(scores: Array, codes: Array) -> float:
         return float(-(target[known] * logs[known]).sum() / n)
 
     bounds = (np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE))
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
+    best = float(minimize_scalar(loss, bounds=bounds, method="bounded").x)
+    return float(np.exp(best * n / (n + SHRINKAGE_WINDOWS)))
 
 
 def reliability_curve(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from os import PathLike
@@ -59,18 +59,19 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         The features. Default: ``ContrastiveFeatures()``.
     classifier : {"auto", "features", "blocks"}, default="auto"
         What the logistic regression sees. "features" are the features, standardised and of unit
-        length. "blocks" are up to 400 principal components of the coupled blocks that the features
-        are made of; directions that vary with crops, time stretch and channel mixing of a window
-        count less. "auto" is both; with missing values it is the features alone.
+        length. "blocks" are up to 400 principal components of each of the coupled blocks that the
+        features are made of; directions that vary with crops, time stretch and channel mixing of a
+        window count less. "auto" is both; with missing values it is the features alone.
     abstain : float, optional
         Probability below which :meth:`predict` gives no class but the unknown label: −1 where
         classes are numbers, "" where they are text, None where they are truth values.
     smooth : {"viterbi"}, optional
-        Take neighbouring windows of a recording into account, by a hidden Markov model that keeps
-        its class or draws a new one. Needs recordings that say where their windows are from
-        (columns ``recording`` and ``start``), or ``recording=``. Default: each window for itself.
+        Take neighbouring windows of a recording into account, by a hidden Markov model whose
+        transitions are learned from the labels. Needs recordings that say where their windows are
+        from (columns ``recording`` and ``start``), or ``recording=``. Default: each window for
+        itself.
     dwell : float, optional
-        Mean number of windows for which a class lasts, above 1. Default: learned from the labels.
+        Mean number of windows for which a class lasts, above 1, instead of learned transitions.
     n_jobs : int, optional
         Threads that the features may use, where they do not say themselves.
     random_state : int, RandomState or None
@@ -96,6 +97,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     stay_ : float or None
         Probability that the next window keeps the class, as the labels say; None where no recording
         has two labels.
+    transitions_ : (k, k) array or None
+        Probability of each class (column) in the window after one of each class (row); likewise.
 
     Examples
     --------
@@ -230,7 +233,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
         signals = given.signals
 
-        extractor.fit(X, **kept)
+        extractor.fit(X if isinstance(X, Recordings) else signals, **kept)
         self.extractor_ = extractor
         self.rows_ = None
         if self.classifier != "features" and not masked:
@@ -276,22 +279,42 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             scores[judged] / self.temperature_, codes[judged], "group" if by_group else "window"
         )
         self.n_labels_ = np.bincount(codes, minlength=n_classes)
-        prior = self.n_labels_ / self.n_labels_.sum()
-        self.stay_ = smoothing.learn_stay(given.runs, labels.codes, prior)
-        if self.smooth is not None:
-            self._stay()  # tells where nothing was learned
         self.classes_ = labels.classes
+        self.learn_transitions(given.runs, labels.codes)
+        if self.smooth is not None:
+            self.transitions()  # an error where nothing was learned
 
-    def _stay(self) -> float:
-        """Probability that the next window keeps the class."""
+    def learn_transitions(self, runs: list[NDArray[np.intp]], codes: Array) -> Self:
+        """Learn how classes follow each other, from labels of windows that do.
+
+        ``fit`` does so from its windows. Where it was given some windows of longer recordings, this
+        takes the labels of all of them.
+
+        Parameters
+        ----------
+        runs : list of int arrays
+            Windows that follow each other, in the order of time.
+        codes : (n,) int array
+            Place of the class of each window in ``classes_``; −1 for unknown.
+        """
+        prior = self.n_labels_ / self.n_labels_.sum()
+        self.stay_ = smoothing.learn_stay(runs, codes, prior)
+        self.transitions_ = None
+        if self.stay_ is not None:
+            self.transitions_ = smoothing.learn_transitions(runs, codes, self.stay_, prior)
+        return self
+
+    def transitions(self) -> Array:
+        """Return the probability of each class after each class, (k, k), that smoothing uses."""
         if self.dwell is not None:
-            return 1 - 1 / float(self.dwell)
-        if self.stay_ is None:
+            prior = self.n_labels_ / self.n_labels_.sum()
+            return smoothing.transition_matrix(1 - 1 / float(self.dwell), prior)
+        if self.transitions_ is None:
             raise InvalidInputError(
                 "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
                 "how long a class lasts; pass dwell= the mean number of windows, or label more"
             )
-        return self.stay_
+        return np.asarray(self.transitions_)
 
     # --------------------------------------------------------------------------------- answers
 
@@ -372,21 +395,50 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> Array:
         """Scores (n, k) of the logistic regression."""
         signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
+        if signals.shape[1] != self.n_features_in_:
+            raise InvalidInputError(
+                f"X has {signals.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; they are the channels of windows "
+                "[n, channel, time]"
+            )
+        if not isinstance(X, Recordings):
+            X = signals
         return np.asarray(self._rows(signals, X) @ self.coef_.T + self.intercept_)
 
     def _smoothed(
         self, X: Any, recording: Any, probability: Array
     ) -> tuple[Array, NDArray[np.intp]]:
         """Probabilities and classes given the other windows of each run."""
+        return self.smooth_runs(probability, _runs(X, recording, len(probability)))
+
+    def smooth_runs(
+        self, probability: Array, runs: Iterable[NDArray[np.intp]]
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """Return probabilities and classes of windows given the others of their run.
+
+        Parameters
+        ----------
+        probability : (n, k) array
+            Of each window alone, as ``predict_proba`` gives them without ``smooth``.
+        runs : iterable of int arrays
+            Windows that follow each other, in the order of time; every window is in one run.
+
+        Returns
+        -------
+        probability : (n, k) array
+            Posterior of each window, by the forward–backward algorithm.
+        classes : (n,) int array
+            Place in ``classes_`` of the most likely sequence, by Viterbi.
+        """
         prior = self.n_labels_ / self.n_labels_.sum()
         # Not divided by the class shares: a temperature draws probabilities towards equal ones, not
         # towards the shares, and a rare class would win wherever windows say little.
         likelihood = np.log(np.maximum(probability, 1e-12))
         out, path = np.empty_like(probability), np.empty(len(probability), dtype=np.intp)
-        stay = self._stay()
-        for run in _runs(X, recording, len(probability)):
-            out[run] = smoothing.posterior(likelihood[run], stay, prior)
-            path[run] = smoothing.viterbi(likelihood[run], stay, prior)
+        transitions = self.transitions()
+        for run in runs:
+            out[run] = smoothing.posterior(likelihood[run], transitions, prior)
+            path[run] = smoothing.viterbi(likelihood[run], transitions, prior)
         return out, path
 
     # ------------------------------------------------------------------------------------ rows
@@ -427,9 +479,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             for name in ("feature_mean_", "feature_deviation_"):
                 self._check_shape(name, getattr(self, name), (q,))
         if self.rows_ is not None:
-            mean, projection = self.rows_["mean"], self.rows_["projection"]
-            self._check_shape("projection", projection, (len(mean), projection.shape[-1]))
-            q += projection.shape[1]
+            rows = BlockRows(**self.rows_)
+            for mean, projection in zip(rows.means, rows.projections, strict=True):
+                self._check_shape("projection", projection, (len(mean), projection.shape[-1]))
+            q += rows.n_columns
         self._check_shape("coef_", self.coef_, (k, q))
         self._check_shape("intercept_", self.intercept_, (k,))
         self._check_shape("n_labels_", self.n_labels_, (k,))
@@ -437,6 +490,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInputError("temperature or labels of the classifier are out of range")
         if self.stay_ is not None and not 0 <= self.stay_ < 1:
             raise InvalidInputError(f"stay_ is {self.stay_}, not a probability below 1")
+        if self.transitions_ is not None:
+            self._check_shape("transitions_", self.transitions_, (k, k))
+            if (self.transitions_ <= 0).any() or not np.allclose(self.transitions_.sum(axis=1), 1):
+                raise InvalidInputError("rows of transitions_ are not probabilities")
 
     def _check_shape(self, name: str, value: Any, shape: tuple[int, ...]) -> None:
         if np.shape(value) != shape:
@@ -499,7 +556,17 @@ class _Given:
 
 
 def _signals(X: Any, missing: bool) -> Array:
-    return X.X if isinstance(X, Recordings) else as_signals(X, missing=missing)
+    """Signals [n, channel, time]; arrays of objects that are all numbers become numbers."""
+    if isinstance(X, Recordings):
+        return X.X
+    if isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 3:
+        X = X.astype(np.float64)
+    if getattr(X, "ndim", None) == 1:
+        raise InvalidInputError(
+            f"X has one dimension {np.shape(X)}, but [n, channel, time] is needed. Reshape your "
+            "data: for one window of one channel use X[np.newaxis, np.newaxis]"
+        )
+    return as_signals(X, missing=missing)
 
 
 def _labels(X: Any, y: Any, n_windows: int) -> Labels:

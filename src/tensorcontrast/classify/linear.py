@@ -18,7 +18,7 @@ __all__ = ["fit_logistic", "held_out_scores"]
 Array = NDArray[Any]
 
 #: Length that rows get for a logistic regression with C = 1; a larger one regularises less.
-ROW_LENGTH = 10.0
+ROW_LENGTH = 14.0
 #: Parts of the labelled windows that are held out in turn.
 N_FOLDS = 5
 #: Labels above which only the first part is held out: it alone holds enough windows.

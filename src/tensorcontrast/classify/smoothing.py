@@ -1,8 +1,9 @@
-"""Neighbouring windows of a recording: a hidden Markov model that stays or changes class.
+"""Neighbouring windows of a recording: a hidden Markov model of their classes.
 
 From window to window a recording keeps its class with probability a, and otherwise draws one from
-the class shares π: P(j | i) = a·[i = j] + (1 − a)·π_j. One number is learned, so that a few
-scattered labels are enough.
+the class shares π: P(j | i) = a·[i = j] + (1 − a)·π_j. This one number is learned from labels that
+are any number of windows apart, so that a few scattered ones are enough. Where labelled windows
+follow each other directly, their counts correct this matrix.
 """
 
 from __future__ import annotations
@@ -15,12 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["learn_stay", "posterior", "runs_of", "transition_matrix", "viterbi"]
+__all__ = [
+    "learn_stay",
+    "learn_transitions",
+    "posterior",
+    "runs_of",
+    "transition_matrix",
+    "viterbi",
+]
 
 Array = NDArray[Any]
 
 #: Probabilities of keeping the class that are tried.
 STAYS = 1 - np.geomspace(0.5, 1e-3, 60)
+#: Pairs of neighbouring windows, per class, that the matrix of one number counts as.
+PRIOR_PAIRS = 20.0
 
 
 def runs_of(
@@ -70,18 +80,9 @@ def learn_stay(runs: list[NDArray[np.intp]], codes: Array, prior: Array) -> floa
     prior : (k,) array
         Share π of each class.
     """
-    apart: list[int] = []
-    before: list[int] = []
-    after: list[int] = []
-    for run in runs:
-        labelled = np.flatnonzero(codes[run] >= 0)
-        for a, b in pairwise(labelled.tolist()):
-            apart.append(b - a)
-            before.append(int(codes[run[a]]))
-            after.append(int(codes[run[b]]))
-    if not apart:
+    m, i, j = _label_pairs(runs, codes)
+    if not len(m):
         return None
-    m, i, j = (np.array(values) for values in (apart, before, after))
     kept = STAYS[:, None] ** m  # tried, pairs
     likelihood = kept * (i == j) + (1 - kept) * prior[j]
     return float(STAYS[np.log(likelihood).sum(axis=1).argmax()])
@@ -92,19 +93,46 @@ def transition_matrix(stay: float, prior: Array) -> Array:
     return np.asarray(stay * np.eye(len(prior)) + (1 - stay) * prior)
 
 
-def viterbi(log_likelihood: Array, stay: float, prior: Array) -> NDArray[np.intp]:
+def learn_transitions(
+    runs: list[NDArray[np.intp]], codes: Array, stay: float, prior: Array
+) -> Array:
+    """P(j | i) (k, k) with the counts N of pairs of labelled windows that follow each other.
+
+    With P the matrix of :func:`transition_matrix`, row i is N_i + 20·P_i, divided by its sum: the
+    mean of a Dirichlet posterior. Other parameters as in :func:`learn_stay`.
+    """
+    m, i, j = _label_pairs(runs, codes)
+    counts = PRIOR_PAIRS * transition_matrix(stay, prior)
+    np.add.at(counts, (i[m == 1], j[m == 1]), 1)
+    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+
+
+def _label_pairs(
+    runs: list[NDArray[np.intp]], codes: Array
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Neighbouring labels of a run: how many windows apart, first class and second class."""
+    pairs = [
+        (b - a, codes[run[a]], codes[run[b]])
+        for run in runs
+        for a, b in pairwise(np.flatnonzero(codes[run] >= 0).tolist())
+    ]
+    m, i, j = np.array(pairs, dtype=np.intp).reshape(-1, 3).T
+    return m, i, j
+
+
+def viterbi(log_likelihood: Array, transitions: Array, prior: Array) -> NDArray[np.intp]:
     """Most likely classes of a run of windows.
 
     Parameters
     ----------
     log_likelihood : (n, k) array
         Of each window under each class, up to a constant per window.
-    stay : float
-        Probability of keeping the class.
+    transitions : (k, k) array
+        P(j | i) of classes i, j of neighbouring windows.
     prior : (k,) array
         Share of each class.
     """
-    transitions = np.log(transition_matrix(stay, prior))
+    transitions = np.log(transitions)
     n, k = log_likelihood.shape
     best = np.log(prior) + log_likelihood[0]
     origin = np.zeros((n, k), dtype=np.intp)
@@ -119,12 +147,12 @@ def viterbi(log_likelihood: Array, stay: float, prior: Array) -> NDArray[np.intp
     return path
 
 
-def posterior(log_likelihood: Array, stay: float, prior: Array) -> Array:
+def posterior(log_likelihood: Array, transitions: Array, prior: Array) -> Array:
     """Probability of each class of each window of a run given all of its windows, (n, k).
 
     The forward–backward algorithm; parameters as in :func:`viterbi`.
     """
-    transitions = np.log(transition_matrix(stay, prior))
+    transitions = np.log(transitions)
     n, _ = log_likelihood.shape
     forward, backward = np.empty_like(log_likelihood), np.zeros_like(log_likelihood)
     forward[0] = np.log(prior) + log_likelihood[0]

@@ -176,7 +176,9 @@ class Runs:
                 if fit.goes_on and sketch.cores_failed(fit.history["objective"], done):
                     fit = None  # cores were too small to tell: begin anew, on the rows
         if fit is None:
-            first = fit = self._stage(sketched, None, left, self.settings.tol, factors, contrast, rng)
+            first = fit = self._stage(
+                sketched, None, left, self.settings.tol, factors, contrast, rng
+            )
         if fit.goes_on:
             fit = self._stage(
                 views, None, sketch.FINISH, 0.0, fit.factors, contrast, rng, after=fit

@@ -186,9 +186,9 @@ def learn_classes(
         runs = list(
             smoothing.runs_of(rec.columns["recording"], rec.columns.get("start"), rec.n_times)
         )
-        model.stay_ = smoothing.learn_stay(runs, codes, model.n_labels_ / model.n_labels_.sum())
+        model.learn_transitions(runs, codes)
     if smooth is not None:
-        model._stay()  # tells where nothing was learned
+        model.transitions()  # an error where nothing was learned
 
 
 def chosen_windows(rec: Any, max_bytes: int = MAX_BYTES_FOR_CLASSIFIER) -> NDArray[np.int64]:

@@ -118,10 +118,10 @@ def answered(
 
     if len(rec) <= BLOCK_WINDOWS:
         kept = None
-    order = None
+    runs = None
     if model.smooth is not None:
-        order = _order(rec)
-        model._stay()  # tells where nothing was learned
+        runs = _runs(rec)
+        model.transitions()  # an error where nothing was learned
     parts, done = [], 0
     gaps = getattr(model.extractor_, "missing", "error") == "mask"
     with session.progress("answers", total=len(rec)) as update:
@@ -142,9 +142,8 @@ def answered(
         session.note(f"{kept.n_found:,} of {len(rec):,} windows were answered before the stop")
     probability = np.concatenate(parts)
     path = probability.argmax(axis=1)
-    if order is not None:
-        at, runs = order
-        probability[at], path[at] = model._smoothed(None, runs[at], probability[at])
+    if runs is not None:
+        probability, path = model.smooth_runs(probability, runs)
     names = np.array([str(name) for name in model.classes_.tolist()])
     labels = names[path]
     if model.abstain is not None:
@@ -152,8 +151,8 @@ def answered(
     return Timeline.from_answers(rec, labels, probability, names.tolist())
 
 
-def _order(rec: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Windows in the order of time, and the unbroken run that each belongs to."""
+def _runs(rec: Any) -> list[NDArray[np.intp]]:
+    """Windows that follow each other, in the order of time."""
     from tensorcontrast.classify.smoothing import runs_of
 
     if "recording" not in rec.columns:
@@ -161,8 +160,4 @@ def _order(rec: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
             "--smooth needs to know which windows follow each other, but these do not say where "
             "they are from; use continuous recordings, cut with --window S, or pass --no-smooth"
         )
-    found = list(runs_of(rec.columns["recording"], rec.columns.get("start"), rec.n_times))
-    runs = np.empty(len(rec), dtype=np.intp)
-    for number, run in enumerate(found):
-        runs[run] = number
-    return np.concatenate(found), runs
+    return list(runs_of(rec.columns["recording"], rec.columns.get("start"), rec.n_times))
