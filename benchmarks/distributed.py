@@ -1,10 +1,11 @@
 """Fits on Dask workers against the serial fit, and the bytes that an iteration moves.
 
 ``python -m benchmarks.distributed [time] [traffic]`` measures at full size and prints the tables
-that docs/dask.md has; ``--quick`` does so with few samples, to see that it runs. Traffic is counted
-in the comms of every worker, both ways: data, partial sums, tasks and heartbeats alike.
+that docs/explanation/distributed.md has; ``--quick`` does so with few windows, to see that it
+runs. Traffic is counted in the comms of every worker, both ways: data, partial sums, tasks and
+heartbeats alike.
 ``python -m benchmarks.distributed report FOLDER`` writes the performance reports of ``distributed``
-for fits on 1, 2 and 4 workers, and prints what they and the workers say of transfers beside these
+for fits on 1, 2 and 4 workers, and prints what they and the workers say of transfers next to these
 counts.
 """
 

@@ -255,13 +255,13 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             with learned.learning(self) as model:
                 interrupted = model._learn(X, y, checkpoint, every, resume)
         except KeyboardInterrupt as error:
-            told = str(error) or (
+            message = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
                 "estimator is as it was before fit"
             )
             if not str(error) and checkpoint is not None:
-                told += ", and no checkpoint was written"
-            raise KeyboardInterrupt(f"{name}: {told}") from None
+                message += ", and no checkpoint was written"
+            raise KeyboardInterrupt(f"{name}: {message}") from None
         if interrupted:
             raise KeyboardInterrupt(f"{name}: {interrupted}")
         return self
@@ -282,7 +282,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         decompose = self._decomposition(rng)
         transformers = self._transformers(decompose, fs)
         labels.check_length(y, len(signals))
-        if isinstance(decompose, CPEstimator):  # what is wrong with labels is told before any work
+        if isinstance(
+            decompose, CPEstimator
+        ):  # what is wrong with labels is reported before any work
             y = decompose._read_labels(y, len(signals))
         kept = {} if place is None else {"checkpoint": place, "every": every}
         if resume is not None:
@@ -443,7 +445,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 "do not have; fit with missing='mask', or fill the gaps"
             )
         if masked:
-            # A model that was fitted on whole signals takes others where it is told to.
+            # A model that was fitted on whole signals takes others on request.
             tensorize = changed_fitted(tensorize, missing="mask")
             decompose = changed_fitted(decompose, missing="mask")
         with threads.jobs(self.n_jobs):

@@ -137,7 +137,7 @@ def test_arrays_say_which_windows_follow_each_other(rec):
     recording = rec.columns["recording"]
     fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)
     np.testing.assert_allclose(
-        fitted._transitions(), smoothing.transition_matrix(0.95, np.array([0.5, 0.5]))
+        fitted.transitions(), smoothing.transition_matrix(0.95, np.array([0.5, 0.5]))
     )
     assert fitted.stay_ > 0.95
     answers = fitted.predict(rec.X, recording=recording)

@@ -167,8 +167,8 @@ def test_cores_that_hold_too_little_are_left(monkeypatch: pytest.MonkeyPatch) ->
     whole = build(CPD, rank=4, max_iter=40, tol=0, random_state=0, compress=None).fit(X)
     monkeypatch.setattr(compress, "CORE_PER_RANK", 0.5)  # two numbers for all of a sample
     asked = []
-    told = sketch.misled
-    monkeypatch.setattr(sketch, "misled", lambda *a: asked.append(told(*a)) or asked[-1])
+    told = sketch.cores_failed
+    monkeypatch.setattr(sketch, "cores_failed", lambda *a: asked.append(told(*a)) or asked[-1])
     fitted = build(CPD, rank=4, max_iter=40, tol=0, random_state=0).fit(X)
     assert asked == [True]
     assert len(fitted.history_["objective"]) == 40

@@ -124,7 +124,7 @@ class _Constant(ClusterMixin, BaseEstimator):
 def test_a_clusterer_that_gives_labels_of_another_length_is_named(planted):
     X, view, *_ = planted
     assert set(fitted(X, None, view, clusterer=_Constant()).labels_) == {0}
-    with pytest.raises(InvalidInputError, match=r"_Constant.*one label a window"):
+    with pytest.raises(InvalidInputError, match=r"_Constant.*one label per window"):
         fitted(X, None, view, clusterer=_Constant(5))
 
 

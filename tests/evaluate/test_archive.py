@@ -136,7 +136,7 @@ def test_a_folder_is_searched_for_sets(folder, tmp_path):
     with pytest.raises(DataNotFoundError, match=r"NAME\.npz or NAME_TRAIN\.ts with NAME_TEST\.ts"):
         archive.folder_sets(tmp_path)
     (tmp_path / "Alone_TRAIN.ts").write_text("@data\n")
-    with pytest.raises(DataNotFoundError, match=r"Alone_TEST\.ts, are not beside it"):
+    with pytest.raises(DataNotFoundError, match=r"Alone_TEST\.ts, are not next to it"):
         archive.folder_sets(tmp_path)
     (tmp_path / "Alone_TEST.ts").write_text("@data\n")
     (tmp_path / "Alone.npz").write_bytes(b"")

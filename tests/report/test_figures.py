@@ -140,7 +140,7 @@ def test_bad_input(rec):
     W = model.transform(rec)
     with pytest.raises(TensorContrastError, match="together"):
         plot_components(model, features=W)
-    with pytest.raises(TensorContrastError, match="one label a row"):
+    with pytest.raises(TensorContrastError, match="one label per row"):
         plot_components(model, features=W, y=rec.y[:-1])
 
 
@@ -205,7 +205,7 @@ def test_graph_is_the_adjacency_ordered_by_class():
     names = [t.get_text() for t in figure.axes[0].get_yticklabels()]
     assert names == ["a", "b", "c"]
     assert len(plot_graph(labels).axes) == 1
-    with pytest.raises(TensorContrastError, match="one a window"):
+    with pytest.raises(TensorContrastError, match="one per window"):
         plot_graph(labels, y[:-1])
 
 

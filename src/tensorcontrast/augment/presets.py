@@ -121,7 +121,7 @@ def gentle(
 def standard(signals: Any) -> Compose:
     """Return the default augmentation for windows [n, channel, time].
 
-    A random half of the window, repeated to its length; a tempo that is up to 10 % faster or
+    A random half of the window, repeated to its length; a time stretch that is up to 10 % faster or
     slower; a mixture of channels (30 %) where there are several; noise of 5 % of a channel's
     standard deviation; amplitude ±10 %. Steps that windows are too short for are left out.
 

@@ -80,7 +80,7 @@ class BlockRows:
                 f"the blocks of a window have {sizes} values, but the model was fitted on {known}"
             )
         parts = [
-            unit_length((block - mean) @ projection)
+            normalised_rows((block - mean) @ projection)
             for block, mean, projection in zip(flat, self.means, self.projections, strict=True)
         ]
         return np.concatenate(parts, axis=1) / np.sqrt(len(parts))
@@ -91,7 +91,7 @@ class BlockRows:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def unit_length(rows: Array) -> Array:
+def normalised_rows(rows: Array) -> Array:
     """Scale each row to length one; rows of zeros stay."""
     lengths = np.sqrt(np.einsum("np,np->n", rows, rows))[:, None]
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))

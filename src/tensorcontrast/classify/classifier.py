@@ -455,7 +455,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             W = np.asarray(self.extractor_.transform(signals if X is None else X), dtype=np.float64)
         if self.feature_mean_ is not None:
             assert W is not None
-            scaled = block_rows.unit_length((W - self.feature_mean_) / self.feature_deviation_)
+            scaled = block_rows.normalised_rows((W - self.feature_mean_) / self.feature_deviation_)
             parts.append(scaled * FEATURE_LENGTH)
         if self.rows_ is not None:
             parts.append(BlockRows(**self.rows_).of_signals(self._blocks, signals))
@@ -639,6 +639,6 @@ def _validation(scores: Array, codes: Array, by: str) -> dict[str, Any]:
 
 
 def _kept(checkpoint: Any, resume: Any) -> dict[str, Any]:
-    """Return what the features are told of checkpoints; nothing where there are none."""
+    """Return what the features are reported of checkpoints; nothing where there are none."""
     given = {"checkpoint": checkpoint, "resume": resume}
     return {name: value for name, value in given.items() if value is not None}

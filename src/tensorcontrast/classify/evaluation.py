@@ -131,7 +131,7 @@ def _by_class(
 ) -> list[dict[str, Any]]:
     out = []
     for c, name in enumerate(names):
-        hits, there, told = confusion[c, c], confusion[c].sum(), confusion[:, c].sum()
+        hits, there, predicted = confusion[c, c], confusion[c].sum(), confusion[:, c].sum()
         own = truth == name
         area = None
         if name in classes and 0 < own.sum() < len(own):
@@ -141,8 +141,8 @@ def _by_class(
                 "class": name,
                 "windows": int(there),
                 "recall": float(hits / there) if there else None,
-                "precision": float(hits / told) if told else None,
-                "f1": float(2 * hits / (there + told)) if there + told else 0.0,
+                "precision": float(hits / predicted) if predicted else None,
+                "f1": float(2 * hits / (there + predicted)) if there + predicted else 0.0,
                 "auc": area,
             }
         )

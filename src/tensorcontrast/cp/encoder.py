@@ -38,7 +38,7 @@ class Encoder:
         K = HtH + np.diag(np.broadcast_to(np.asarray(alpha, dtype=np.float64), len(HtH)))
         if not np.isfinite(K).all():
             raise NumericalError(
-                "the factors are not finite: pass scale=True, a larger alpha or dtype='float64'"
+                "the factors are not finite: pass a larger alpha or dtype='float64'"
             )
         rounding = len(K) * float(np.finfo(dtype).eps)
         values, vectors = np.linalg.eigh(K)

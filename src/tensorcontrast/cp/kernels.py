@@ -252,7 +252,7 @@ def _inverse_root(G: Array, alpha: float | Array) -> Array:
     if not bool(xp.all(xp.isfinite(A))):
         raise NumericalError(
             "the Gram matrix of the factors is not finite: the data or the factors overflow; "
-            "fit with scale=True or dtype='float64'"
+            "fit with dtype='float64', or scale the data"
         )
     unit = xp.eye(len(A), dtype=xp.float64, device=device(A))
     ridge = xp.asarray(alpha, dtype=xp.float64, device=device(A))

@@ -1,4 +1,4 @@
-"""Windows in one part or in many: a contrast is written once, whoever holds them.
+"""Windows in one part or in many: a contrast is written once, wherever they are.
 
 A contrast sees other windows through sums only. So it asks for functions of a part's arrays, whose
 results stay where they were made, and for sums of such results over all parts. :class:`Whole` is

@@ -140,8 +140,7 @@ def check_spread(
     if not size > floor:
         what = f"all windows are equal in {dtype}" if center else "all windows are zero"
         raise InvalidInputError(
-            f"X of shape {shape} has nothing to decompose: {what}"
-            + ("; pass center=False to decompose the mean itself" if center else "")
+            f"X of shape {shape} has nothing to decompose: {what}; pass windows that differ"
         )
 
 

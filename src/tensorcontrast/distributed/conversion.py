@@ -116,36 +116,36 @@ def convert(
         if not files:
             raise FileError(f"{source}: holds annotations only, no signals")
     if groups is not None:
-        groups_by_name(groups, files)  # told before anything is written
+        groups_by_name(groups, files)  # reported before anything is written
     store = Path(target).expanduser()
     if store.exists() and not (store / "parts").is_dir():
         raise FileError(f"{store} exists and is not overwritten; remove it or name another place")
     if not store.parent.is_dir():
         raise FileError(f"{store}: the folder {store.parent} does not exist; make it first")
-    told = progress or (lambda done, total, text: None)
+    notify = progress or (lambda done, total, text: None)
     with one_at_a_time(store):
         (store / "parts").mkdir(parents=True, exist_ok=True)
         jobs = list(batches(folder, files, options))
         paths = [store / "parts" / f"{batch.key}.npz" for batch in jobs]
-        _read_all(jobs, paths, workers, told)
+        _read_all(jobs, paths, workers, notify)
         parts = [Part.from_path(path) for path in paths]
-        _Assembly(store, jobs, parts, chunk_bytes).run(workers, told)
+        _Assembly(store, jobs, parts, chunk_bytes).run(workers, notify)
         shutil.rmtree(store / "parts")
     return store
 
 
-def _read_all(groups: list[Batch], paths: list[Path], workers: int, told: Progress) -> None:
+def _read_all(groups: list[Batch], paths: list[Path], workers: int, notify: Progress) -> None:
     waiting = [
         (batch, path) for batch, path in zip(groups, paths, strict=True) if not path.is_file()
     ]
     total = len(groups)
-    told(total - len(waiting), total, "reading")
+    notify(total - len(waiting), total, "reading")
     files: dict[str, list[str]] = {}  # by what was said of them
     for done, notes in enumerate(_parallel(read_batch, waiting, workers), 1):
         for note in notes:
             name, _, said = note.partition(": ")
             files.setdefault(said, []).append(name)
-        told(total - len(waiting) + done, total, "reading")
+        notify(total - len(waiting) + done, total, "reading")
     for said, names in files.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         warnings.warn(f"{min(names)}{more}: {said}", TensorContrastWarning, stacklevel=4)
@@ -178,7 +178,7 @@ class _Assembly:
     parts: list[Part]
     chunk_bytes: int
 
-    def run(self, workers: int, told: Progress) -> None:
+    def run(self, workers: int, notify: Progress) -> None:
         """Make the arrays, fill in the chunks that are missing, then say what is in the store."""
         facts = self._facts()
         edges = np.cumsum([0, *map(len, self.parts)]).tolist()
@@ -189,10 +189,10 @@ class _Assembly:
         places = [(a, min(a + rows, shape[0])) for a in range(0, shape[0], rows)]
         chunks = self.store / "X" / "c"
         missing = [place for place in places if not (chunks / f"{place[0] // rows}/0/0").is_file()]
-        told(len(places) - len(missing), len(places), "writing")
+        notify(len(places) - len(missing), len(places), "writing")
         jobs = [(self.store, place, self._overlaps(edges, place)) for place in missing]
         for done, _ in enumerate(_parallel(_write_chunk, jobs, workers), 1):
-            told(len(places) - len(missing) + done, len(places), "writing")
+            notify(len(places) - len(missing) + done, len(places), "writing")
         self._describe(group, facts)
 
     def _facts(self) -> dict[str, Any]:

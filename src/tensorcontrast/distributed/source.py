@@ -103,7 +103,7 @@ class DaskSource:
 
     @property
     def missing(self) -> bool:
-        """Whether NaN stand for missing values: never, they are told as what they are."""
+        """Whether NaN stand for missing values: never, they are reported as what they are."""
         return False
 
     @missing.setter

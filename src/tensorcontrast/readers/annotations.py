@@ -150,8 +150,8 @@ def partners(recordings: Sequence[Path], candidates: Sequence[Path]) -> dict[Pat
     found: dict[Path, Path] = {}
     owner: dict[Path, Path] = {}
     for recording in recordings:
-        beside = [c for c in candidates if c.parent.resolve() == recording.parent.resolve()]
-        alike = {c: _common_beginning(c.name, recording.name) for c in beside or candidates}
+        near = [c for c in candidates if c.parent.resolve() == recording.parent.resolve()]
+        alike = {c: _common_beginning(c.name, recording.name) for c in near or candidates}
         best = max(alike.values(), default=0)
         fitting = [c for c, length in alike.items() if length == best]
         if not fitting or (not best and len(recordings) > 1):

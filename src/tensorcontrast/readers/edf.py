@@ -110,15 +110,15 @@ def read_edf(
     paired: dict[Path, Path] = {}
     if len(files) > 1 or annotations is not None:
         only = [file for file, edf in opened.items() if _annotations_only(edf, file)]
-        beside = only
+        separate = only
         if annotations is not None:
             found = {p for _, file in files for p in annotation_files(annotations, file)}
-            beside = sorted(found)
-        files = [(name, file) for name, file in files if file not in {*only, *beside}]
+            separate = sorted(found)
+        files = [(name, file) for name, file in files if file not in {*only, *separate}]
         if not files:
             raise FileError(f"{source}: holds annotations only, no signals")
         if labels is not None:
-            paired = partners([file for _, file in files], beside)
+            paired = partners([file for _, file in files], separate)
     annotated = [
         AnnotatedFile(
             _recording(opened[file], file, name, len(files) > 1, channels, resample),
@@ -198,7 +198,7 @@ def _one_rate(
 
 
 def annotations_only(path: Path) -> bool:
-    """Whether a file is EDF or BDF without signals, by its header alone; damage is not told."""
+    """Whether a file is EDF or BDF without signals, by its header alone; damage is not reported."""
     if path.suffix.lower() not in (".edf", ".bdf"):
         return False
     with file_errors(path, "EDF"), path.open("rb") as stream:

@@ -246,7 +246,7 @@ def _frequencies(c: Component) -> str:
     unit = c.frequency_unit
     step = float(c.frequencies[min(1, len(share) - 1)])
     if share[0] > 0.5 and high <= 2 * step:
-        return f"the steady level (below {step:.2g} {unit})"
+        return f"the constant level (below {step:.2g} {unit})"
     if peak == 0 and share[0] > 0.3:
         return f"slow, below {max(high, step):.2g} {unit}"
     if high - low <= step:

@@ -238,7 +238,7 @@ def plot_graph(
     truth = None if y is None else np.asarray(y)
     if truth is not None and truth.shape != labels.shape:
         raise InvalidInputError(
-            f"y has shape {truth.shape} for {len(labels)} pseudo classes; one per sample is needed"
+            f"y has shape {truth.shape} for {len(labels)} pseudo classes; one per window is needed"
         )
     at = subsample(len(labels), GRAPH_AT_MOST, random_state)
     if truth is not None:

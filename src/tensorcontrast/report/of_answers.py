@@ -176,10 +176,10 @@ def plot_sureness(scores: AnswerScores) -> Figure:
 def _abstentions(scores: AnswerScores) -> str:
     """Say how good the answers are that were given."""
     n = scores.n_windows - scores.n_unknown
-    told = f"{scores.n_unknown} of {scores.n_windows} windows have no answer"
+    message = f"{scores.n_unknown} of {scores.n_windows} windows have no answer"
     if not n:
-        return f"{told}."
-    return f"{told}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
+        return f"{message}."
+    return f"{message}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
 
 
 def _decided(decision: Decision, alone: Mapping[str, float]) -> list[tuple[str, str]]:

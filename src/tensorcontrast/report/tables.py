@@ -257,12 +257,12 @@ def run_tables(run: Run, *, metric: str = "accuracy") -> list[ScoreTable]:
         )
     ]
     datasets = dict.fromkeys(c["dataset"] for c in cells)
-    beside = {f"{row.method}: {row.note}" for row in run.summary() if row.note}
+    shown = {f"{row.method}: {row.note}" for row in run.summary() if row.note}
     return score_tables(
         cells,
         metric=metric,
         published=published,
-        notes={d: [n for n in run.notes(d) if n not in beside] for d in datasets},
+        notes={d: [n for n in run.notes(d) if n not in shown] for d in datasets},
     )
 
 

@@ -107,7 +107,7 @@ def model_report(
     ...     path.name, path.read_text(encoding="utf-8")[:15]
     ('report.html', '<!doctype html>')
     """
-    _target(Path(path), format)  # a wrong name is told before the work is done
+    _target(Path(path), format)  # a wrong name is reported before the work is done
     report = report_from_model(model, recordings, title=title, command=command, tables=tables)
     return write_report(report, path, format=format, figures=figures)
 

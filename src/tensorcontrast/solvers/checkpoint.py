@@ -524,7 +524,7 @@ def contents(views: Any) -> list[Any]:
 
 
 def described(value: Any) -> str:
-    """Text that tells a parameter's value from another; code is told by its name alone."""
+    """Text that tells a parameter's value from another; code is reported by its name alone."""
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     if isinstance(value, np.integer | np.floating):

@@ -138,7 +138,7 @@ class Monitor:
         if not np.isfinite(value):
             raise NumericalError(
                 f"{self.name}: the objective became {value} in iteration {self.n_iter + 1}; "
-                "pass scale=True, a larger alpha or dtype='float64'"
+                "pass a larger alpha or dtype='float64'"
             )
         low = value if self._reference is None else self._reference
         if self.falls and value > low + RISE * self.size:

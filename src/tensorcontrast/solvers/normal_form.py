@@ -45,7 +45,7 @@ class NormalForm:
         finite = np.isfinite(self.weights).all() and all(np.isfinite(U).all() for U in self.factors)
         if not finite:
             raise NumericalError(
-                f"{name}: features or factors are not finite; pass scale=True, a larger alpha or "
+                f"{name}: features or factors are not finite; pass a larger alpha or "
                 "dtype='float64'"
             )
         none = not self.gain.any()
@@ -54,7 +54,7 @@ class NormalForm:
         if none:
             raise NumericalError(
                 f"{name}: all features are zero, the ridge outweighs the data; pass a smaller "
-                "alpha, scale=True or another random_state"
+                "alpha or another random_state"
             )
         if streaming:
             return
@@ -62,7 +62,7 @@ class NormalForm:
         spread = self.weights.astype(np.float64) ** 2 - mean**2
         if not (spread > len(mean) * np.finfo(self.W.dtype).eps * self.weights.max() ** 2).any():
             checks.warn(
-                f"{name}: every window has the same features; pass center=True, a smaller beta or "
+                f"{name}: every window has the same features; pass a smaller beta or "
                 "windows that differ"
             )
 

@@ -61,7 +61,7 @@ def alternate_views(
 ) -> Solved:
     """E9 for W given W̃, then for W̃ given W; all that parts need of each other are sums.
 
-    ``P`` and ``P_view`` (n, r), ``previous`` features and ``of``, which the pull is told, are held
+    ``P`` and ``P_view`` (n, r), ``previous`` features and the arguments ``of`` of the pull are held
     by the parts. Equation E9.
     """
     W_old, V_old = previous

@@ -72,7 +72,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Runs:
-    """How the runs of one fit are made: sizes, settings, and who is told of it."""
+    """How the runs of one fit are made: sizes, settings, and progress and checkpoint."""
 
     name: str
     rank: int

@@ -31,7 +31,7 @@ def given_labels(
 
     Where the graph is made of labels they are ``needed``. Otherwise labels take part where some
     are unknown; without any unknown they are for somebody else, such as the classifier at the end
-    of a pipeline, and whoever calls ``fit`` with them is told.
+    of a pipeline, and whoever calls ``fit`` with them is reported.
     """
     labels.check_length(y, n_samples)
     if y is None:

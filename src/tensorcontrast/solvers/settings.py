@@ -48,7 +48,7 @@ class ALS(BaseEstimator):
         back exactly. "auto" does so for data of at least 1 GiB in memory, and for all data that
         are read block by block, where windows have at least 2.5 times the 32 numbers per component
         that it keeps. Where there are many windows, "auto" also runs sweeps without contrast on a
-        sketch, 4 combinations of windows per component, and ends with two sweeps over all windows.
+        sketch, 3 combinations of windows per component, and ends with two sweeps over all windows.
         A number is the share of the energy of each mode to keep; integers are the ranks of the
         modes; None fits the windows themselves.
     forgetting : float, default=0.98

@@ -60,7 +60,7 @@ class TensorNoise:
     """Noise and masking at the tensor level: the default view of ``ATD`` and ``PLC``.
 
     Gaussian noise of ``noise`` times the standard deviation of all entries is added, and in each
-    mode of at least ``min_length`` rows a block of up to ``mask`` of them, drawn for each window,
+    mode of at least ``min_length`` rows one block of up to ``mask`` of them, drawn for each window,
     is replaced by the mean over the windows.
 
     Parameters

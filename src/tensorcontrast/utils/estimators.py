@@ -21,7 +21,8 @@ def changed(estimator: Estimator, **params: object) -> Estimator:
     """
     copied: Estimator = clone(estimator)
     names = set(copied.get_params(deep=False))
-    return copied.set_params(**{k: v for k, v in params.items() if k in names})
+    copied.set_params(**{k: v for k, v in params.items() if k in names})
+    return copied
 
 
 def changed_fitted(estimator: Estimator, **params: object) -> Estimator:

@@ -67,14 +67,14 @@ def evaluate_answers(
         plain = replace(reading, labels=None, drop_unlabelled=False, inside_annotations=False)
         seen = read_all(session, [train], plain, model=model.extractor_)
     shared = _shared(model, seen, rec)
-    told = _told(shared)
-    if told and not allow_leakage:
+    leakage = _leakage(shared)
+    if leakage and not allow_leakage:
         raise InvalidInputError(
-            f"{test}: {told}; the scores would be too good. Test on other subjects, or pass "
+            f"{test}: {leakage}; the scores would be too good. Test on other subjects, or pass "
             "--allow-leakage"
         )
-    if told:
-        session.warn(f"{told}; the scores are too good")
+    if leakage:
+        session.warn(f"{leakage}; the scores are too good")
     if rec.groups is None:
         session.warn(
             f"{test} does not say whose the windows are, so that nothing tells whether a subject "
@@ -112,7 +112,7 @@ def evaluate_answers(
         data = report_of_answers(
             scores,
             title=f"Answers of {path.name} on {rec.name or 'recordings'}",
-            leakage=told,
+            leakage=leakage,
             command=command,
             decision=decision,
             alone=alone,
@@ -174,7 +174,7 @@ def _overlapping(seen: Any, test: Any) -> float:
     return float(overlapping.mean())
 
 
-def _told(shared: dict[str, Any]) -> str:
+def _leakage(shared: dict[str, Any]) -> str:
     parts = []
     if shared["subjects"]:
         parts.append(f"subjects {listed(shared['subjects'], 6)} are in train and in test")

@@ -277,16 +277,16 @@ def _fitted(
                 total, text = limits["als__max_iter"], "decomposition"
             update(done=done - phase["start"], total=total, text=f"{name}: {text}")
 
-        told = changed(model, decompose=changed(model.decompose, callback=show))
+        shown = changed(model, decompose=changed(model.decompose, callback=show))
         try:
-            told.fit(rec, checkpoint=kept.path, every=every, resume=kept.resume or None)
+            shown.fit(rec, checkpoint=kept.path, every=every, resume=kept.resume or None)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the fit was stopped; {kept.way_on}") from None
         except InvalidInputError as error:
             if "is a checkpoint of" in str(error):  # with other options
                 raise UsageFailure(message_of(error)) from error
             raise
-    return without_callback(told)
+    return without_callback(shown)
 
 
 def _remember(model: ContrastiveFeatures, rec: Recordings, options: recordings.Reading) -> None:

@@ -114,7 +114,7 @@ def predict(
     targets = _targets(session, target, rec, force=force) if each else {"": target}
     segments = target.suffix.lower() in ANNOTATIONS
     _check(rec, target, segments and not each, merge=merge or segments, plot=plot is not None)
-    kept = KeptAnswers.beside(target.with_name(target.name.replace(PLACE, "answers")), model)
+    kept = KeptAnswers.next_to(target.with_name(target.name.replace(PLACE, "answers")), model)
     timeline = answered(session, fitted, rec, kept)
     shown = timeline.merged() if merge or segments else timeline
     image = None if picture is None else _drawn(session, timeline, rec, picture)

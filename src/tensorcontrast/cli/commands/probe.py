@@ -121,7 +121,7 @@ def cross_validate(
                     )
                 # Products this small wait for threads much longer than they take.
                 with warnings.catch_warnings(), single("blas"), single("openmp"):
-                    # told once for all folds by the caller, with the names of the classes
+                    # reported once for all folds by the caller, with the names of the classes
                     warnings.simplefilter("ignore", TensorContrastWarning)
                     result = linear_probe(
                         features[chosen], code[chosen], features[test], code[test]

@@ -230,9 +230,9 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
     for name, count in labels.items():
         table.add_row(safe(name, 40), f"{count:,}")
     by = "other people" if checked["by"] == "group" else "other windows"
-    told = "no label could be held out"
+    judged = "no label could be held out"
     if checked["accuracy"] is not None:
-        told = (
+        judged = (
             f"accuracy {checked['accuracy']:.3f} on {checked['n_windows']} labels, by models "
             f"trained on {by}; calibration error {checked['calibration_error']:.3f}, softmax "
             f"temperature {model.temperature_:.3g}"
@@ -242,7 +242,7 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
         "model": safe(target),
         "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
         "decided by": str(decision),
-        "held out": told,
+        "held out": judged,
     }
     if model.stay_ is not None:
         used = "used" if decision.smooth else "not used without --smooth"

@@ -57,7 +57,7 @@ class KeptAnswers:
     _seed: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def beside(cls, target: Path, model: Path) -> KeptAnswers:
+    def next_to(cls, target: Path, model: Path) -> KeptAnswers:
         """Answers on their way to ``target``."""
         folder = target.with_name(f"{target.name}.parts")
         if folder.exists() and not folder.is_dir():
@@ -131,13 +131,13 @@ def answered(
                 done += len(block)
                 update(done=done)
         except KeyboardInterrupt:
-            told = "the answers were stopped; nothing was written"
+            message = "the answers were stopped; nothing was written"
             if kept is not None and kept.n_kept:
-                told = (
+                message = (
                     f"the answers were stopped after {kept.n_kept:,} of {len(rec):,} windows; "
                     f"{kept.folder} keeps them, and the same command goes on from there"
                 )
-            raise KeyboardInterrupt(told) from None
+            raise KeyboardInterrupt(message) from None
     if kept is not None and kept.n_found:
         session.note(f"{kept.n_found:,} of {len(rec):,} windows were answered before the stop")
     probability = np.concatenate(parts)

@@ -18,7 +18,7 @@ from tensorcontrast.errors import (
 
 
 class Code(IntEnum):
-    """Exit codes; ``docs/cli.md`` lists them."""
+    """Exit codes; ``docs/reference/cli.md`` lists them."""
 
     OK = 0
     FAILED = 1

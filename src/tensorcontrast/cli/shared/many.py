@@ -113,7 +113,7 @@ def _open_store(
 
 
 def _step_in_samples(step: str, fs: float) -> str:
-    """Step in samples, as the windows of a model are; what is no number is told later."""
+    """Step in samples, as the windows of a model are; what is no number is reported later."""
     try:
         seconds = float(step.removesuffix("s"))
     except ValueError:

@@ -104,7 +104,7 @@ def number(text: str) -> Any:
 
 
 def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
-    """Make the estimator of the settings; wrong parameters are told before any work."""
+    """Make the estimator of the settings; wrong parameters are reported before any work."""
     from tensorcontrast import augment
     from tensorcontrast.features import N_QUANTILES, ContrastiveFeatures
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor

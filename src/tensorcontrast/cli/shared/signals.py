@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: what was done is kept, and the caller is told."""
+"""SIGTERM ends a command as Ctrl-C does: what was done is kept, and the caller is reported."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _signals(X: Any) -> Iterator[tuple[int, Array]]:
 
 
 def _checked(X: Array, numbers: Array, rec: StoredRecordings, *, gaps: bool) -> Recordings:
-    """Make recordings of a block; a fault is told with the number of its window in the store."""
+    """Make recordings of a block; a fault is reported with the number of its window."""
     from tensorcontrast.recordings import Recordings
 
     block = Recordings(X, fs=rec.fs, channels=rec.channels, allow_nan=True)
@@ -229,7 +229,7 @@ def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[A
             while waiting:
                 yield np.asarray(waiting.popleft().result())
     except TensorContrastError as error:
-        if "scheduler was lost" in str(error):  # the way out that is told there is that of fits
+        if "scheduler was lost" in str(error):  # the way out that is reported there is that of fits
             raise TensorContrastError(
                 "the Dask scheduler was lost; nothing was written: run the command again"
             ) from error
