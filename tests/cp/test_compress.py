@@ -164,12 +164,12 @@ def test_full_ranks_are_the_fit_of_the_data_itself(planted):
     np.testing.assert_allclose(full.reconstruction_error_, whole.reconstruction_error_, rtol=1e-4)
 
 
-def test_auto_leaves_small_data_alone_and_compresses_large(monkeypatch, planted):
+def test_auto_leaves_data_in_memory_alone_and_compresses_blocks(monkeypatch, planted):
     X, _ = planted
-    assert CPD(3, random_state=0).fit(X).core_dims_ == X.shape[1:]
     monkeypatch.setattr(compress, "MIN_VALUES_TO_COMPRESS", 1)
     monkeypatch.setattr(compress, "CORE_PER_RANK", 24)
-    model = CPD(3, random_state=0).fit(X)
+    assert CPD(3, random_state=0).fit(X).core_dims_ == X.shape[1:]
+    model = CPD(3, random_state=0).fit(list(np.array_split(X, 3)).__iter__)
     assert np.prod(model.core_dims_) <= 72
     assert model.center_.shape == X.shape[1:]
     assert [U.shape for U in model.factors_] == [(9, 3), (14, 3), (11, 3)]

@@ -30,7 +30,7 @@ Array = NDArray[Any]
 CORE_PER_RANK = 32
 #: ``"auto"`` leaves tensors alone that it would not make smaller by this factor.
 MIN_REDUCTION = 2.5
-#: ``"auto"`` leaves data in memory alone that have fewer values (1 GiB in float32): a core costs
+#: ``"auto"`` leaves data on workers alone that have fewer values (1 GiB in float32): a core costs
 #: detail, and small fits are fast enough.
 MIN_VALUES_TO_COMPRESS = 2**28
 #: Values that are rotated at a time, so that they stay in the processor's cache.

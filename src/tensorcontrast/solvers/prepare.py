@@ -1,4 +1,4 @@
-"""From windows to what a fit works on: centred, scaled rows, compressed where that pays."""
+"""From windows to what a fit works on: centred, scaled rows, or cores of them."""
 
 from __future__ import annotations
 
@@ -193,21 +193,17 @@ class Preparation:
 def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
     """Learn mean, scale and bases in one to two passes over the windows.
 
-    ``wanted`` is the parameter ``compress`` of the estimators. Data in memory that is not to be
-    compressed is measured directly, in the way that costs least.
+    ``wanted`` is the setting ``compress``. "auto" leaves data in memory as they are.
     """
     if allows_nan(source) and missing.any_missing(source):
         missing.warn_if_compressed(wanted)
         n, mean, size = missing.learn(source, center=center)
         spread = size / float(np.sqrt(mean.size))
         return Preparation(n, mean, size if scale else 1.0, spread)
-    if isinstance(source, ArraySource):
-        shape = source.X.shape
-        if not compress.may_compress(wanted, shape, rank):
-            mean, size = scaling.learn(source.X, center=center)
-            spread = size / float(np.sqrt(mean.size))
-            size = size if scale else 1.0
-            return Preparation(len(source.X), mean, size, spread)
+    if isinstance(source, ArraySource) and (wanted is None or isinstance(wanted, str)):
+        mean, size = scaling.learn(source.X, center=center)
+        spread = size / float(np.sqrt(mean.size))
+        return Preparation(len(source.X), mean, size if scale else 1.0, spread)
     if is_spread(source) and not compress.may_compress(
         wanted, (source.n_samples, *source.dims), rank
     ):
