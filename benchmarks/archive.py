@@ -386,6 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=None)
     parser.add_argument("--no-report", action="store_true")
     parser.add_argument("--ablation", action="store_true", help="judge versions of the default")
+    parser.add_argument("--labels", action="store_true", help="labels in the graph of PLC or not")
     parser.add_argument("--windows", type=int, help="fit on so many labelled windows alone")
     parser.add_argument("--result", type=Path, help="file of results; by the name of the run")
     given = parser.parse_args(arguments)
@@ -410,6 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sets=given.sets,
         methods=given.methods,
         half=given.half,
+        labels_in_graph=given.labels,
         seeds=given.seeds,
         budgets=[int(b) if b.isdigit() else "100%" if b == "all" else b for b in given.budgets],
     )

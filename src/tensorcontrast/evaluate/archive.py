@@ -24,6 +24,7 @@ __all__ = [
     "BASELINE",
     "BUDGETS",
     "HALVES",
+    "LABEL_METHODS",
     "METHODS",
     "NAMES",
     "archive_config",
@@ -87,6 +88,13 @@ METHODS: tuple[dict[str, Any], ...] = (
     {"name": "quant", "label": "QUANT + trees", "note": "200 extremely randomised trees"},
     {"name": "catch22", "label": "Catch22", "note": "random forest of 200 trees"},
     {"name": "random", "label": "Random encoder", "note": "random factors of the same size"},
+)
+
+
+#: PLC with the drawn labels in its graph, and on the same windows without them.
+LABEL_METHODS: tuple[dict[str, Any], ...] = (
+    {"name": "plc", "label": "PLC, labels in the graph", "labels_in_graph": "drawn"},
+    {"name": "plc", "label": "PLC, labels hidden", "labels_in_graph": "hidden"},
 )
 
 
@@ -162,6 +170,7 @@ def archive_config(
     sets: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     half: str = "all",
+    labels_in_graph: bool = False,
     **changes: Any,
 ) -> BenchConfig:
     """Return the benchmark, or a part of it.
@@ -174,6 +183,8 @@ def archive_config(
         Names of data sets and methods, case aside; all by default.
     half : {"all", "choosing", "reporting"}
         Of the sets. Halves are those of all sets of the folder, whatever ``sets`` asks for.
+    labels_in_graph : bool, default=False
+        Compare PLC with and without labels in its graph, instead of the methods.
     **changes : Any
         Fields of :class:`BenchConfig`, such as ``seeds`` and ``budgets``.
 
@@ -198,7 +209,7 @@ def archive_config(
     data = {
         "title": "Archive",
         "datasets": datasets,
-        "methods": _picked(METHODS, methods, "method"),
+        "methods": _picked(LABEL_METHODS if labels_in_graph else METHODS, methods, "method"),
         "seeds": 4,
         "budgets": list(BUDGETS),
         "draws": 6,
