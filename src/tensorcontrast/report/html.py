@@ -76,7 +76,8 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
         axis = "quantiles over time, weakest frames first" if first.by_strength else "time"
         parts.append(
             '<p class="lead">Each feature measures one component: weights of channels × a profile '
-            f"over frequencies × a profile over {axis}. Where components overlap, their features divide "
+            f"over frequencies × a profile over {axis}. Where components overlap, their features "
+            "divide "
             "the overlap. They are ordered "
             f"{html_text(order_label(view.components))}.</p>"
         )
