@@ -191,7 +191,7 @@ def test_files_that_do_not_fit_together(tmp_path):
     with pytest.raises(FileError, match=r"20 Hz: 'a\.csv'; 50 Hz: 'b\.csv'.* resample=20"):
         Recordings.read(tmp_path / "d", **options)
     write(other, wide().rename(columns={"z": "w"}))
-    with pytest.raises(FileError, match=r"b\.csv: .* pass channels= .*without 'w', 'z'"):
+    with pytest.raises(FileError, match=r"b\.csv has .* pass channels= .*without 'w', 'z'"):
         Recordings.read(tmp_path / "d", **options)
     write(other, wide().drop(columns="activity"))
     with pytest.raises(FileError, match=r"b\.csv: no column 'activity' for label"):

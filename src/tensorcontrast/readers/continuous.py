@@ -208,7 +208,7 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
         recordings = [at_rate(recording, how.resample) for recording in recordings]
     first = recordings[0]
     _check_rates(where, recordings)
-    alike = [_like(recording, first) for recording in recordings]
+    alike = [_like(where, recording, first) for recording in recordings]
     rates = [recording.fs for recording in alike]
     fs = rates[0] if len(set(rates)) == 1 else rounded_rate(float(np.median(rates)))
     window_s, window = how.window_s, how.window
@@ -316,16 +316,16 @@ def _check_rates(where: object, recordings: Sequence[Continuous]) -> None:
         )
 
 
-def _like(recording: Continuous, first: Continuous) -> Continuous:
+def _like(where: object, recording: Continuous, first: Continuous) -> Continuous:
     """Bring channels into the order of the first recording; raise where they differ."""
     if recording.channels == first.channels:
         return recording
     if set(recording.channels) != set(first.channels):
         odd = sorted(set(recording.channels) ^ set(first.channels))
         raise FileError(
-            f"{recording.name}: has the channels {listed(recording.channels)}, but {first.name} "
-            f"has {listed(first.channels)}; pass channels= with those that all have (without "
-            f"{listed(odd)})"
+            f"{where}: {recording.name} has the channels {listed(recording.channels)}, but "
+            f"{first.name} has {listed(first.channels)}; pass channels= with those that all have "
+            f"(without {listed(odd)})"
         )
     order = [recording.channels.index(name) for name in first.channels]
     units = recording.units
