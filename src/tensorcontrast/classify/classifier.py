@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.classify import block_rows, smoothing
 from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.classify.calibration import expected_calibration_error, fit_temperature
-from tensorcontrast.classify.linear import fit_logistic, held_out_scores
+from tensorcontrast.classify.linear import fit_logistic, select_length
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
@@ -94,6 +94,9 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         (None where none could be), their number ``n_windows``, and ``by``: "group" or "window".
     n_labels_ : (k,) int array
         Labels of each class.
+    row_length_ : float
+        Length of the rows of the logistic regression, selected on held-out windows; a smaller one
+        regularises more.
     stay_ : float or None
         Probability that the next window keeps the class, as the labels say; None where no recording
         has two labels.
@@ -271,8 +274,9 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         n_classes = len(labels.classes)
         rows = self._rows(given.signals[labelled])
         own_groups = None if groups is None else groups[labelled]
-        scores, judged = held_out_scores(rows, codes, n_classes, own_groups, rng)
-        self.coef_, self.intercept_ = fit_logistic(rows, codes, n_classes)
+        length, scores, judged = select_length(rows, codes, n_classes, own_groups, rng)
+        self.row_length_ = length
+        self.coef_, self.intercept_ = fit_logistic(rows, codes, n_classes, length)
         self.temperature_ = fit_temperature(scores[judged], codes[judged])
         by_group = own_groups is not None and len(np.unique(own_groups)) > 1
         self.validation_ = _validation(

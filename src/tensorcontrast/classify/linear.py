@@ -7,25 +7,29 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
+from tensorcontrast.classify.calibration import fit_temperature
 from tensorcontrast.utils.threads import single
 
-__all__ = ["fit_logistic", "held_out_scores"]
+__all__ = ["fit_logistic", "held_out_scores", "select_length"]
 
 Array = NDArray[Any]
 
-#: Length that rows get for a logistic regression with C = 1; a larger one regularises less.
-ROW_LENGTH = 14.0
+#: Lengths that rows may get for a logistic regression with C = 1; a smaller one regularises more.
+ROW_LENGTHS = (14.0, 5.0, 2.0)
 #: Parts of the labelled windows that are held out in turn.
 N_FOLDS = 5
 #: Labels above which only the first part is held out: it alone holds enough windows.
 MAX_LABELS_FOR_ALL_FOLDS = 2000
 
 
-def fit_logistic(rows: Array, codes: Array, n_classes: int) -> tuple[Array, Array]:
+def fit_logistic(
+    rows: Array, codes: Array, n_classes: int, length: float = ROW_LENGTHS[0]
+) -> tuple[Array, Array]:
     """Coefficients (k, q) and intercepts (k,) of a multinomial logistic regression.
 
     Classes without a label get an intercept of −∞.
@@ -38,6 +42,8 @@ def fit_logistic(rows: Array, codes: Array, n_classes: int) -> tuple[Array, Arra
         Class of each row, from 0.
     n_classes : int
         Number of classes k.
+    length : float, default=14
+        What rows are multiplied with, the square root of the inverse penalty.
     """
     model = LogisticRegression(C=1.0, max_iter=1000)
     with warnings.catch_warnings(), single("blas"), single("openmp"):
@@ -45,8 +51,8 @@ def fit_logistic(rows: Array, codes: Array, n_classes: int) -> tuple[Array, Arra
         warnings.simplefilter("ignore", ConvergenceWarning)
         # Few labels of many classes are what this is for.
         warnings.filterwarnings("ignore", "The number of unique classes is greater", UserWarning)
-        model.fit(np.asarray(rows, dtype=np.float64) * ROW_LENGTH, codes)
-    coef, intercept = model.coef_ * ROW_LENGTH, model.intercept_
+        model.fit(np.asarray(rows, dtype=np.float64) * length, codes)
+    coef, intercept = model.coef_ * length, model.intercept_
     if len(model.classes_) == 2:  # scikit-learn has the log-odds of the second class
         coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
     all_coef, all_intercept = np.zeros((n_classes, rows.shape[1])), np.full(n_classes, -np.inf)
@@ -54,10 +60,44 @@ def fit_logistic(rows: Array, codes: Array, n_classes: int) -> tuple[Array, Arra
     return all_coef, all_intercept
 
 
-def held_out_scores(
+def select_length(
     rows: Array, codes: Array, n_classes: int, groups: Array | None, rng: np.random.Generator
+) -> tuple[float, Array, NDArray[np.bool_]]:
+    """Select the penalty on held-out windows, and return their scores with it.
+
+    The first of :data:`ROW_LENGTHS` is kept unless another has a smaller log loss by more than the
+    standard error of the difference, each with its own softmax temperature.
+
+    Returns
+    -------
+    length : float
+    scores, judged : arrays
+        Of :func:`held_out_scores`.
+    """
+    fold_of = _folds(codes, groups, rng)
+    best, scores, judged = ROW_LENGTHS[0], *held_out_scores(rows, codes, n_classes, fold_of)
+    if not judged.any():
+        return best, scores, judged
+    loss = _losses(scores[judged], codes[judged])
+    for length in ROW_LENGTHS[1:]:
+        other, _ = held_out_scores(rows, codes, n_classes, fold_of, length)
+        new = _losses(other[judged], codes[judged])
+        gain = loss - new
+        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+            best, scores, loss = length, other, new
+    return best, scores, judged
+
+
+def _losses(scores: Array, codes: Array) -> Array:
+    """Log loss of each held-out window, with the softmax temperature of all of them."""
+    logs = log_softmax(scores / fit_temperature(scores, codes), axis=1)
+    return np.asarray(-logs[np.arange(len(codes)), codes])
+
+
+def held_out_scores(
+    rows: Array, codes: Array, n_classes: int, fold_of: Array, length: float = ROW_LENGTHS[0]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores (n, k) of labelled windows by models that have not seen them, nor their group.
+    """Scores (n, k) of labelled windows by models that have not seen the windows of their fold.
 
     A window whose class has no label elsewhere cannot be judged, and neither can one that is left
     with a single class to learn from.
@@ -70,7 +110,6 @@ def held_out_scores(
     """
     n = len(codes)
     scores, judged = np.full((n, n_classes), -np.inf), np.zeros(n, dtype=bool)
-    fold_of = _folds(codes, groups, rng)
     last = int(fold_of.max()) if n <= MAX_LABELS_FOR_ALL_FOLDS else 0
     for fold in range(last + 1):
         train, test = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
@@ -78,7 +117,7 @@ def held_out_scores(
         test = test[np.isin(codes[test], there)]
         if len(there) < 2 or not len(test):
             continue
-        coef, intercept = fit_logistic(rows[train], codes[train], n_classes)
+        coef, intercept = fit_logistic(rows[train], codes[train], n_classes, length)
         scores[test] = rows[test] @ coef.T + intercept
         judged[test] = True
     return scores, judged
