@@ -9,7 +9,8 @@ Half of the sets are for choosing between methods and settings, the others for r
 was written down before the first fit: the names are sorted without regard to case; the first,
 third, fifth … are for choosing.
 
-``--windows 30`` fits on 30 labelled windows alone. ``--ablation`` compares the default with
+``--windows 30`` fits on 30 labelled windows alone, ``--labels`` compares PLC with and without
+labels in its graph. ``--ablation`` compares the default with
 versions of it that lack or change one part; it goes on where it stopped as well.
 
 To develop a method, :func:`compare` judges estimators that are not in the list, next to the cells
@@ -416,6 +417,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         budgets=[int(b) if b.isdigit() else "100%" if b == "all" else b for b in given.budgets],
     )
     require(config.datasets)
+    if given.labels and given.output == RUNS:  # other methods than those of the archive
+        given.output = Path("runs/labels-in-graph")
     console = Console(width=None if os.isatty(1) else 140)
 
     def told(progress: Progress) -> None:

@@ -282,9 +282,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         decompose = self._decomposition(rng)
         transformers = self._transformers(decompose, fs)
         labels.check_length(y, len(signals))
-        if isinstance(
-            decompose, CPEstimator
-        ):  # what is wrong with labels is reported before any work
+        if isinstance(decompose, CPEstimator):  # wrong labels are reported before any work
             y = decompose._read_labels(y, len(signals))
         kept = {} if place is None else {"checkpoint": place, "every": every}
         if resume is not None:
