@@ -246,7 +246,8 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
     }
     if model.stay_ is not None:
         used = "used" if decision.smooth else "not used without --smooth"
-        lasts = 1 / (1 - model.stay_) if model.dwell is None else float(model.dwell)
+        kept = np.diagonal(model.transitions()) @ model.n_labels_ / model.n_labels_.sum()
+        lasts = 1 / (1 - kept) if model.dwell is None else float(model.dwell)
         shown["neighbours"] = f"a class lasts {lasts:,.1f} windows on average ({used})"
     session.result(
         {
