@@ -312,7 +312,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         """Return the probability of each class after each class, (k, k), that smoothing uses."""
         if self.dwell is not None:
             prior = self.n_labels_ / self.n_labels_.sum()
-            return smoothing.transition_matrix(1 - 1 / float(self.dwell), prior)
+            return smoothing.dwell_matrix(float(self.dwell), prior)
         if self.transitions_ is None:
             raise InvalidInputError(
                 "smooth='viterbi': no recording has two labelled windows, so that nothing tells "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 __all__ = [
+    "dwell_matrix",
     "learn_stay",
     "learn_transitions",
     "posterior",
@@ -91,6 +92,21 @@ def learn_stay(runs: list[NDArray[np.intp]], codes: Array, prior: Array) -> floa
 def transition_matrix(stay: float, prior: Array) -> Array:
     """P(j | i) of classes i, j of neighbouring windows, (k, k)."""
     return np.asarray(stay * np.eye(len(prior)) + (1 - stay) * prior)
+
+
+def dwell_matrix(dwell: float, prior: Array) -> Array:
+    """P(j | i) (k, k) with which every class lasts ``dwell`` windows in the mean.
+
+    The next class is another one, by the shares of the others.
+
+    Examples
+    --------
+    >>> dwell_matrix(4.0, np.array([0.5, 0.25, 0.25]))[0].tolist()
+    [0.75, 0.125, 0.125]
+    """
+    out = np.outer(1 / (1 - prior), prior) / dwell
+    np.fill_diagonal(out, 1 - 1 / dwell)
+    return out
 
 
 def learn_transitions(
