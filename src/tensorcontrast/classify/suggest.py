@@ -1,0 +1,328 @@
+"""Which windows to label next: typical ones first, then those that the classifier is unsure of.
+
+References
+----------
+Hacohen, Dekel and Weinshall, Active Learning on a Budget: Opposite Strategies Suit High and Low
+Budgets, ICML 2022 (typicality).
+Scheffer, Decomain and Wrobel, Active Hidden Markov Models for Information Extraction, 2001 (margin
+sampling).
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from tensorcontrast.classify.block_rows import normalised_rows, principal_components
+from tensorcontrast.classify.linear import fit_logistic
+from tensorcontrast.cp import kmeans
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.utils import checks, threads
+from tensorcontrast.utils.arrays import as_array
+from tensorcontrast.utils.labels import check_length, read_labels
+
+__all__ = ["class_probabilities", "feature_rows", "order_rows", "reduced_rows", "suggest_windows"]
+
+Array = NDArray[Any]
+Index = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+#: Labels from which on the margin counts; a classifier of fewer knows little of what it is unsure.
+MIN_LABELS_FOR_MARGIN = 12
+#: Windows that are clustered, at most; of more, so many are drawn.
+MAX_WINDOWS = 10_000
+#: Steps of k-means, at most.
+MAX_STEPS = 50
+#: Principal components that clusters of longer rows are found in, and rows that they are from.
+MAX_COMPONENTS, MAX_FOR_COMPONENTS = 128, 2000
+#: Labelled and excluded windows from which the last suggestions keep away, at most.
+MAX_COMPARED = 500
+#: Distance between rows of unit length below which two windows are near-duplicates.
+DUPLICATE_DISTANCE = 1e-3
+
+
+def suggest_windows(
+    W: Any,
+    y: Any = None,
+    n: int = 10,
+    groups: Any = None,
+    *,
+    exclude: Any = None,
+    probability: Any = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> Index:
+    """Windows to label next, the most useful first. Equation E24.
+
+    All windows are clustered into as many clusters as there are labels so far and suggestions
+    wanted. A cluster with a labelled window is covered. Of each other cluster the window nearest
+    to its centre is suggested, the largest cluster first. From 12 labels of two classes on,
+    clusters come in the order of Σ (1 − p₁ + p₂) over their windows instead of their size, with p₁
+    and p₂ the two largest probabilities of a window.
+
+    Parameters
+    ----------
+    W : (n_windows, r) array
+        Features of all windows, labelled or not. They are standardised and scaled to unit length.
+    y : (n_windows,) array-like, optional
+        Labels so far; −1, None, NaN or "" for unknown. Labelled windows are not suggested.
+        Default: none is known.
+    n : int, default=10
+        Number of windows wanted. Fewer are returned where no more are left.
+    groups : (n_windows,) array-like, optional
+        Recording or subject of each window. Of the half of a cluster that is nearest to its centre,
+        a window of the group with the fewest labels is suggested. Default: the nearest window.
+    exclude : int or bool array, optional
+        Windows that must not be suggested, by their numbers or as a mask, such as those for which
+        the annotator could not tell.
+    probability : (n_windows, k) array, optional
+        Probability of each class, by a classifier of your own. Default: from 12 labels of two
+        classes on, a logistic regression on W.
+    random_state : int, RandomState or None
+        Seed of the clustering.
+
+    Returns
+    -------
+    (m,) int array
+        Numbers of windows, m ≤ n. Near-duplicates of one another, of labelled and of excluded
+        windows are left out. The first few alone are useful as well.
+
+    Notes
+    -----
+    Of more than 10,000 windows so many are drawn and clustered.
+
+    Examples
+    --------
+    >>> kinds = np.repeat(6 * np.eye(3, 8), 100, axis=0)
+    >>> W = kinds + np.random.default_rng(0).normal(size=(300, 8))
+    >>> first = suggest_windows(W, n=3, random_state=0)
+    >>> sorted((first // 100).tolist())  # one of each kind
+    [0, 1, 2]
+    """
+    rows = feature_rows(W)
+    return order_rows(
+        rows, y, n, groups, exclude=exclude, probability=probability, random_state=random_state
+    )
+
+
+def feature_rows(W: Any) -> Array:
+    """Features (n, r) with columns of unit variance and rows of unit length, in float32."""
+    W = as_array(W, name="W", way="")
+    if W.ndim != 2 or not W.size:
+        raise InvalidInputError(
+            f"W has shape {W.shape}; pass the features of windows (n_windows, n_features), as "
+            "transform gives them"
+        )
+    W = np.asarray(W, dtype=np.float64 if W.dtype == np.float64 else np.float32)
+    checks.check_values(W, "W")
+    return normalised_rows(kmeans.cluster_space(W)).astype(np.float32)
+
+
+def reduced_rows(rows: Array) -> Array:
+    """Rows (n, q) on their first principal components, 128 at most: distances stay about the same.
+
+    The components are those of at most 2,000 rows, evenly taken.
+    """
+    if rows.shape[1] <= MAX_COMPONENTS:
+        return rows
+    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_FOR_COMPONENTS)).astype(np.intp)]
+    mean = some.mean(axis=0)
+    axes = principal_components(np.asarray(some - mean, dtype=np.float64), MAX_COMPONENTS)
+    return np.asarray((rows - mean) @ axes.astype(rows.dtype))
+
+
+def order_rows(
+    rows: Array,
+    y: Any = None,
+    n: int = 10,
+    groups: Any = None,
+    *,
+    exclude: Any = None,
+    probability: Any = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> Index:
+    """Suggest windows by rows (n, q) of about unit length, which are taken as they are.
+
+    Parameters as in :func:`suggest_windows`. Equation E24.
+    """
+    n_windows = len(rows)
+    if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        raise InvalidInputError(f"n is {n!r}; pass the number of windows wanted, at least 1")
+    labels = read_labels(np.full(n_windows, -1) if y is None else y, n_windows)
+    codes = labels.codes
+    group_of = None
+    if groups is not None:
+        check_length(groups, n_windows, "groups")
+        group_of = np.unique(np.asarray(groups).astype(np.str_), return_inverse=True)[1]
+    barred = _excluded(exclude, n_windows)
+    unsure = _unsureness(rows, codes, len(labels.classes), probability)
+    rng = checks.generator(random_state)
+
+    free, known = (codes < 0) & ~barred, np.flatnonzero(codes >= 0)
+    some = np.flatnonzero(free)
+    if len(some) > MAX_WINDOWS:
+        some = np.sort(rng.choice(some, MAX_WINDOWS, replace=False))
+    if not len(some):
+        return np.empty(0, dtype=np.intp)
+    seen = np.union1d(some, known)  # what is clustered
+    if len(known) > MAX_WINDOWS:
+        seen = np.union1d(some, np.sort(rng.choice(known, MAX_WINDOWS, replace=False)))
+    cluster_of, centers = _clusters(rows[seen], min(len(known) + n, len(seen)), rng)
+    taken = _of_clusters(
+        rows[seen],
+        cluster_of,
+        centers,
+        free[seen],
+        None if unsure is None else unsure[seen],
+        None if group_of is None else group_of[seen],
+    )
+    return _distinct(rows, seen[taken], some, np.union1d(known, np.flatnonzero(barred)), int(n))
+
+
+def class_probabilities(rows: Array, codes: Array, n_classes: int) -> Array | None:
+    """Probabilities (n, k) by a logistic regression on the labelled rows; None below two classes.
+
+    Parameters
+    ----------
+    rows : (n, q) array
+        Rows of about unit length of all windows.
+    codes : (n,) int array
+        Class of each window; −1 for unknown.
+    n_classes : int
+    """
+    known = np.flatnonzero(codes >= 0)
+    if len(np.unique(codes[known])) < 2:
+        return None
+    coef, intercept = fit_logistic(rows[known], codes[known], n_classes)
+    return np.asarray(softmax(rows @ coef.T + intercept, axis=1))
+
+
+def _excluded(exclude: Any, n_windows: int) -> Mask:
+    """Mask of the windows that must not be suggested."""
+    out = np.zeros(n_windows, dtype=bool)
+    if exclude is None:
+        return out
+    given = np.asarray(exclude)
+    if given.dtype == bool:
+        if given.shape != (n_windows,):
+            raise InvalidInputError(
+                f"exclude is a mask of shape {given.shape}, but there are {n_windows} windows; "
+                "pass one truth value per window, or the numbers of windows"
+            )
+        return given.copy()
+    if not given.size:
+        return out
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"exclude holds {given.dtype} of shape {given.shape}; pass the numbers of windows, or "
+            "a mask with one truth value per window"
+        )
+    if given.min() < 0 or given.max() >= n_windows:
+        wrong = int(given[(given < 0) | (given >= n_windows)][0])
+        raise InvalidInputError(
+            f"exclude names window {wrong}, but windows are numbered from 0 to {n_windows - 1}"
+        )
+    out[given] = True
+    return out
+
+
+def _unsureness(rows: Array, codes: Array, n_classes: int, probability: Any) -> Array | None:
+    """1 − p₁ + p₂ of each window; None where no classifier can tell."""
+    if probability is None:
+        if int((codes >= 0).sum()) < MIN_LABELS_FOR_MARGIN:
+            return None
+        probability = class_probabilities(rows, codes, n_classes)
+        if probability is None:
+            return None
+    p = np.asarray(probability, dtype=np.float64)
+    if p.ndim != 2 or len(p) != len(rows) or p.shape[1] < 2 or not np.isfinite(p).all():
+        raise InvalidInputError(
+            f"probability has shape {p.shape}, but there are {len(rows)} windows; pass one finite "
+            "value per window and class, of two classes or more"
+        )
+    best = np.partition(p, -2, axis=1)
+    return np.asarray(np.clip(1 - best[:, -1] + best[:, -2], 1e-6, None))
+
+
+def _clusters(rows: Array, k: int, rng: np.random.Generator) -> tuple[Index, Array]:
+    """k-means of the rows: cluster of each row, and centres (k, q)."""
+    seed = int(rng.integers(2**31 - 1))
+    model = KMeans(k, n_init=1, max_iter=MAX_STEPS, random_state=seed)
+    # One OpenMP thread, so that sums come in a fixed order; duplicates are no reason to warn.
+    with threads.single("openmp"), threads.quiet(ConvergenceWarning):
+        found = model.fit(rows)
+    return found.labels_.astype(np.intp), np.asarray(found.cluster_centers_, dtype=rows.dtype)
+
+
+def _of_clusters(
+    rows: Array,
+    cluster_of: Index,
+    centers: Array,
+    free: Mask,
+    unsure: Array | None,
+    group_of: Array | None,
+) -> Index:
+    """One free row of each cluster without a label, the heaviest cluster first. Equation E24."""
+    k = len(centers)
+    weight = np.bincount(cluster_of, unsure, minlength=k)
+    labelled = ~free  # of what is clustered, all that is not free has a label
+    covered = np.bincount(cluster_of[labelled], minlength=k) > 0
+    distance = _squares(rows, centers[cluster_of])
+    open_rows = np.flatnonzero(free & ~covered[cluster_of])
+    # By cluster, heaviest first; within a cluster the nearest to its centre first.
+    order = open_rows[
+        np.lexsort(
+            (
+                distance[open_rows],
+                cluster_of[open_rows],
+                -weight[cluster_of[open_rows]],
+            )
+        )
+    ]
+    first = np.flatnonzero(np.r_[True, np.diff(cluster_of[order]) != 0][: len(order)])
+    if group_of is None:
+        return order[first]
+    n_labels = np.bincount(group_of[labelled], minlength=int(group_of.max()) + 1)
+    out = []
+    for begin, end in zip(first, np.append(first[1:], len(order)), strict=True):
+        near = order[begin : begin + max(1, (end - begin + 1) // 2)]
+        best = near[n_labels[group_of[near]].argmin()]
+        n_labels[group_of[best]] += 1
+        out.append(best)
+    return np.array(out, dtype=np.intp)
+
+
+def _distinct(rows: Array, wanted: Index, others: Index, known: Index, n: int) -> Index:
+    """First n of the wanted rows without near-duplicates; then others, the farthest first."""
+    limit = DUPLICATE_DISTANCE**2
+    chosen: list[int] = []
+
+    def is_new(row: int) -> bool:
+        near = np.concatenate([known, np.array(chosen, dtype=np.intp)])
+        return not len(near) or float(_squares(rows[near], rows[row]).min()) > limit
+
+    for row in wanted.tolist():
+        if len(chosen) < n and is_new(row):
+            chosen.append(row)
+    if len(chosen) < n:
+        some = known[np.linspace(0, len(known) - 1, min(len(known), MAX_COMPARED)).astype(np.intp)]
+        distance = np.full(len(others), np.inf)
+        for row in [*some.tolist(), *chosen]:
+            distance = np.minimum(distance, _squares(rows[others], rows[row]))
+        while len(chosen) < n and distance.max() > limit:
+            row = int(others[distance.argmax()])
+            if is_new(row):
+                chosen.append(row)
+            distance = np.minimum(distance, _squares(rows[others], rows[row]))
+    return np.array(chosen, dtype=np.intp)
+
+
+def _squares(rows: Array, one: Array) -> Array:
+    """Squared distances of rows (n, q) to one row."""
+    away = rows - one
+    return np.asarray(np.einsum("nq,nq->n", away, away))
