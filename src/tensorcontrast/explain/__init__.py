@@ -1,0 +1,20 @@
+"""Why a feature or an answer is what it is: shares, contributions, windows and sentences."""
+
+from tensorcontrast.explain.feature import (
+    FeatureExplanation,
+    Kernel,
+    WindowContributions,
+    explain_features,
+    signal_contributions,
+)
+from tensorcontrast.explain.prediction import PredictionExplanation, explain_predictions
+
+__all__ = [
+    "FeatureExplanation",
+    "Kernel",
+    "PredictionExplanation",
+    "WindowContributions",
+    "explain_features",
+    "explain_predictions",
+    "signal_contributions",
+]

@@ -1,0 +1,622 @@
+"""What each feature is, in numbers: channels, frequencies, times, kernels, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.explain import readout, signal
+from tensorcontrast.explain.readout import ReadOut, read_out
+from tensorcontrast.explain.words import sentence
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.recordings.signals import as_signals
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures, kernels
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+
+__all__ = [
+    "FeatureExplanation",
+    "Kernel",
+    "WindowContributions",
+    "explain_features",
+    "signal_contributions",
+]
+
+Array = NDArray[Any]
+
+#: Windows from which variances and covariances are measured, at most.
+MAX_WINDOWS = 256
+#: Windows whose contributions are spread over channels and time, at most, and how many values of
+#: kernels and features that may take.
+MAX_SPREAD_WINDOWS, MAX_SPREAD_VALUES = 64, 2**28
+#: Parts of the window that the share over time is given for, and parts of a band under a signal.
+TIME_PARTS, BAND_PARTS = 24, 96
+#: Kernels that are shown.
+N_KERNELS = 3
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One of the kernels that matter most to a feature.
+
+    Attributes
+    ----------
+    times, weights : (9,) arrays
+        Taps of the kernel, from the middle, in the unit of time of the explanation.
+    channels : tuple of str
+        Channels that it sums.
+    share : float
+        Share of the feature's variance.
+    raises : bool
+        Whether the feature rises with the size of the kernel's output.
+    """
+
+    times: Array
+    weights: Array
+    channels: tuple[str, ...]
+    share: float
+    raises: bool
+
+
+@dataclass(frozen=True)
+class WindowContributions:
+    """A window, and where in it the value of a feature comes from.
+
+    Attributes
+    ----------
+    role : str
+        "highest", "typical" or "lowest".
+    index : int
+        Place of the window in the recordings.
+    value : float
+        Feature of the window.
+    signal : (c, t) array
+    contributions : (c, s) array
+        By channel and by part of the window; with ``rest`` they sum to ``value``.
+    rest : float
+        What blocks add that are nowhere in the signal; 0 without any.
+    """
+
+    role: str
+    index: int
+    value: float
+    signal: Array
+    contributions: Array
+    rest: float
+
+
+@dataclass(frozen=True)
+class FeatureExplanation:
+    """What a feature measures. All shares are of its variance, and sum to ``covered``.
+
+    A share is the covariance of a part with the feature, over the variance of the feature. Where
+    parts cancel, shares are negative, and others larger than 1.
+
+    Attributes
+    ----------
+    index : int
+    n_windows : int
+        Windows that shares were measured on; 0 where they are those of the model itself.
+    sd : float
+        Standard deviation of the feature.
+    blocks : dict of str to float
+        Share of each block.
+    covered : float
+        Share of the blocks that the other attributes describe: 1 with the blocks of this library.
+    channels : tuple of str
+    channel_share : (c,) array
+    frequencies, frequency_share, convolution_share : (f,) arrays
+        Share of each frequency, and the part of it that is of random convolutions.
+    frequency_gain : (f,) array
+        Change of the feature, in its standard deviations, when the amplitude at a frequency doubles
+        in all channels, to first order.
+    channel_gain : (c,) array
+        The same for the amplitude of a channel at all frequencies.
+    scales, scale_share : (d,) arrays
+        Lengths of kernels, and their shares.
+    frame_length, frame_share : float or None
+        Length of a frame of the spectrogram, and the share of this block.
+    panel, panel_share : (q,) arrays
+        Quantiles over time (0 to 1), or times of frames, of the spectrogram, and their shares.
+    by_quantile : bool
+        Which of the two ``panel`` is.
+    form_share : float
+        Share of weights that are blind to the strength of a wave and follow its form.
+    kernels : list of Kernel
+        The three of the largest share.
+    times, time_share : (s,) arrays or None
+        Middles of equal parts of the window, and their shares; None without recordings.
+    windows : list of WindowContributions
+        The highest, the most typical and the lowest of the recordings.
+    strength : dict or None
+        ``correlation`` of the feature with the logarithm of the amplitude of ``band`` (two
+        frequencies) in ``channels``, less that of ``against_band`` or in ``against_channels``
+        where these are not None.
+    frequency_unit, time_unit : str
+    units : tuple of str
+        Of the channels, where the recordings know them.
+    sentence : str
+    """
+
+    index: int
+    n_windows: int
+    sd: float
+    blocks: dict[str, float]
+    covered: float
+    channels: tuple[str, ...]
+    channel_share: Array
+    frequencies: Array
+    frequency_share: Array
+    convolution_share: Array
+    frequency_gain: Array
+    channel_gain: Array
+    scales: Array
+    scale_share: Array
+    frame_length: float | None
+    frame_share: float | None
+    panel: Array
+    panel_share: Array
+    by_quantile: bool
+    form_share: float
+    kernels: list[Kernel]
+    times: Array | None = None
+    time_share: Array | None = None
+    windows: list[WindowContributions] = field(default_factory=list)
+    strength: dict[str, Any] | None = None
+    frequency_unit: str = "Hz"
+    time_unit: str = "s"
+    units: tuple[str, ...] = ()
+    sentence: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers as plain data, without the signals of windows."""
+        out = {name: _plain(value) for name, value in vars(self).items() if name != "windows"}
+        out["windows"] = [
+            {name: _plain(value) for name, value in vars(w).items() if name != "signal"}
+            for w in self.windows
+        ]
+        return out
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Kernel):
+        return {name: _plain(item) for name, item in vars(value).items()}
+    return value
+
+
+def explain_features(
+    model: Any,
+    rec: Any = None,
+    *,
+    features: Array | None = None,
+    only: Iterable[int] | None = None,
+) -> list[FeatureExplanation]:
+    """Say what the features of a fitted model measure, wholly: all blocks, in one unit.
+
+    Parameters
+    ----------
+    model : ContrastiveFeatures or ContrastiveClassifier
+        Fitted, with CPD, ATD or PLC.
+    rec : Recordings or array [n, channel, time], optional
+        Windows that shares are measured on, such as those of the fit. Windows with missing values
+        are left out. Default: shares as the decomposition models them, and nothing over time.
+    features : (n, r) array, optional
+        Features of ``rec``, where they are known.
+    only : iterable of int, optional
+        Which features. Default: all.
+
+    Returns
+    -------
+    list of FeatureExplanation
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_features
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> found = explain_features(model, rec)[0]
+    >>> round(float(found.channel_share.sum()), 6), round(sum(found.blocks.values()), 6)
+    (1.0, 1.0)
+    """
+    extractor = _features_of(model)
+    out = read_out(extractor)
+    chosen = check_features(only, out.n_features)
+    X, index, W = None, np.empty(0, dtype=np.intp), None
+    if rec is not None:
+        W = np.asarray(extractor.transform(rec) if features is None else features)
+        X, index = _whole_windows(rec)
+        W = W[index]
+    if X is None or len(X) < 2:
+        X = W = None
+    units = getattr(rec, "units", None) or ()
+    if isinstance(units, str):
+        units = (units,) * extractor.n_channels_in_
+    return [*_explained(extractor, out, chosen, X, W, index, tuple(map(str, units)))]
+
+
+def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array]:
+    """Where the value of a feature comes from: contributions of every channel and sample.
+
+    Parameters
+    ----------
+    model : ContrastiveFeatures or ContrastiveClassifier
+        Fitted, with CPD, ATD or PLC.
+    X : Recordings or array [n, channel, time]
+        Windows without missing values.
+    feature : int
+        Which feature.
+
+    Returns
+    -------
+    contributions : (n, c, t) array
+        Each value of a block less its mean over the fitted windows, times its weight, at the
+        samples that it is computed from.
+    constant : (n,) array
+        What is nowhere in the signal: 0 with the blocks of this library. With it, contributions
+        sum to ``transform(X)[:, feature]``.
+    """
+    extractor = _features_of(model)
+    out = read_out(extractor)
+    (at,) = check_features([feature], out.n_features)
+    signals = as_signals(getattr(X, "X", X))
+    wanted = (extractor.n_channels_in_, extractor.n_times_in_)
+    if signals.shape[1:] != wanted:
+        raise InvalidInputError(
+            f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, the model was "
+            f"fitted on {wanted[0]} of {wanted[1]}; pass windows of the same kind"
+        )
+    made, rest = signal.contributions(out.of(at), signals)
+    return made[..., 0], rest[:, 0]
+
+
+def check_features(only: Iterable[int] | None, count: int) -> list[int]:
+    """Return which features were asked for; raise for one that is not there."""
+    chosen = list(range(count)) if only is None else [int(k) for k in only]
+    for k in chosen:
+        if not 0 <= k < count:
+            raise InvalidInputError(
+                f"there is no feature {k}: the model has {count}, from 0 to {count - 1}"
+            )
+    return chosen
+
+
+def _features_of(model: Any) -> ContrastiveFeatures:
+    found = getattr(model, "extractor_", model)
+    if not isinstance(found, ContrastiveFeatures):
+        raise InvalidInputError(
+            f"features of a {type(found).__name__} cannot be explained; pass a fitted "
+            "ContrastiveFeatures or ContrastiveClassifier"
+        )
+    return found
+
+
+def _whole_windows(rec: Any) -> tuple[Array, NDArray[np.intp]]:
+    """Return windows without missing values, and their places."""
+    signals = np.asarray(getattr(rec, "X", rec))
+    if signals.dtype.kind != "f":
+        return signals, np.arange(len(signals))
+    index = np.flatnonzero(np.isfinite(signals).all(axis=(1, 2)))
+    return signals if len(index) == len(signals) else signals[index], index
+
+
+def _evenly(n: int, most: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
+
+
+# --------------------------------------------------------------------------- all features at once
+
+
+def _explained(
+    model: ContrastiveFeatures,
+    whole: ReadOut,
+    chosen: Sequence[int],
+    X: Array | None,
+    W: Array | None,
+    index: NDArray[np.intp],
+    signal_units: tuple[str, ...],
+) -> Iterable[FeatureExplanation]:
+    out = ReadOut(
+        [
+            readout.BlockReadOut(b.name, b.transformer, b.weights[..., chosen], b.centre)
+            for b in whole.blocks
+        ],
+        [part[..., chosen] for part in whole.modelled],
+        whole.variance[list(chosen)],
+    )
+    covariance, variance, means = out.modelled, out.variance, [b.centre for b in out.blocks]
+    some = None if X is None else X[_evenly(len(X), MAX_WINDOWS)]
+    if some is not None:
+        covariance, variance, means = readout.measured_covariance(out, some)
+    shares = [
+        readout.covariance_shares(b.weights, c, variance)
+        for b, c in zip(out.blocks, covariance, strict=True)
+    ]
+    sds = np.sqrt(np.maximum(variance, 0.0))
+    spectra, fine = _spectra(model, out, means, some)
+    rate = model.fs_ or 1.0
+    axis = _axis(model, rate)
+    place = readout.on_axis(fine * rate, axis)
+    names = tuple(str(c) for c in (model.channels_ or range(model.n_channels_in_)))
+    r, c = out.n_features, len(names)
+    by_channel, channel_gain = np.zeros((c, r)), np.zeros((c, r))
+    by_frequency, by_convolution, gain = (np.zeros((len(axis), r)) for _ in range(3))
+    form, frame_length = np.zeros(r), None
+    scales, by_scale, by_kernel = np.empty(0), np.zeros((0, r)), None
+    panel, by_panel, frame_share = np.empty(0), np.zeros((0, r)), None
+    by_quantile, raises = False, None
+    per_sd = np.divide(1.0, sds, out=np.zeros(r), where=sds > 0)
+    for block, share, mean in zip(out.blocks, shares, means, strict=True):
+        made = block.transformer
+        if isinstance(made, SpectrogramTensor):
+            rows = np.append(np.arange(len(axis)), 0)[: share.shape[1]]  # the DC row is at 0
+            np.add.at(by_frequency, rows, share.sum(axis=(0, 2)))
+            by_channel += share.sum(axis=(1, 2)).reshape(-1, c, r).sum(axis=0)
+            change = readout.doubling_of_magnitudes(mean, made.representation)
+            rise = np.einsum("cfqr,cfq->cfr", block.weights, change) * per_sd
+            np.add.at(gain, rows, rise.sum(axis=0))
+            channel_gain += rise.sum(axis=1).reshape(-1, c, r).sum(axis=0)
+            panel, by_panel = made.time_axis_, share.sum(axis=(0, 1))
+            by_quantile = made.n_quantiles_ is not None
+            frame_length, frame_share = made.n_fft_ / rate, share.sum(axis=(0, 1, 2))
+        elif isinstance(made, ConvolutionFeatures):
+            by_kernel = share.sum(axis=2)  # k, d, r
+            responses = readout.power_responses(kernels(), made.dilations_, fine)
+            spectrum = readout.output_spectra(responses, made.channel_weights_, spectra)
+            change = readout.doubling_of_ppv(made.biases_)
+            raised = np.einsum("kdbr,kdb->kdr", block.weights, change) * per_sd
+            raises = raised > 0
+            np.add.at(by_convolution, place, np.einsum("kdr,kdf->fr", by_kernel, spectrum))
+            np.add.at(gain, place, np.einsum("kdr,kdf->fr", raised, spectrum))
+            equal = (made.channel_weights_ > 0).astype(np.float64)
+            equal /= np.maximum(equal.sum(axis=2, keepdims=True), 1)
+            by_channel += np.einsum("kdr,kdc->cr", by_kernel, equal)
+            channel_gain += np.einsum("kdr,kdc->cr", raised, equal)
+            even = readout.even_part(block.weights) / np.where(
+                block.weights == 0, 1.0, block.weights
+            )
+            form += np.einsum("kdbr,kdbr->r", share, even)
+            scales = ((kernels().shape[1] - 1) * made.dilations_ + 1) / rate
+            by_scale = by_kernel.sum(axis=0)
+    by_frequency += by_convolution
+    times, by_time = None, None
+    if X is not None:
+        measured = _over_time(out, X, variance)
+        if measured is not None:
+            by_channel, by_time = measured
+            times = (np.arange(len(by_time)) + 0.5) / len(by_time) * model.n_times_in_ / rate
+    units = ("Hz", "s") if model.fs_ is not None else ("cycles/sample", "samples")
+    for k, feature in enumerate(chosen):
+        blocks: dict[str, float] = {}
+        for block, share in zip(out.blocks, shares, strict=True):
+            blocks[block.name] = blocks.get(block.name, 0.0) + float(share[..., k].sum())
+        drawn = sum(
+            float(share[..., k].sum())
+            for block, share in zip(out.blocks, shares, strict=True)
+            if isinstance(block.transformer, SpectrogramTensor | ConvolutionFeatures)
+        )
+        found = FeatureExplanation(
+            index=feature,
+            n_windows=0 if some is None else len(some),
+            sd=float(sds[k]),
+            blocks=blocks,
+            covered=drawn,
+            channels=names,
+            channel_share=by_channel[:, k],
+            frequencies=axis,
+            frequency_share=by_frequency[:, k],
+            convolution_share=by_convolution[:, k],
+            frequency_gain=gain[:, k],
+            channel_gain=channel_gain[:, k],
+            scales=scales,
+            scale_share=by_scale[:, k],
+            frame_length=frame_length,
+            frame_share=None if frame_share is None else float(frame_share[k]),
+            panel=panel,
+            panel_share=by_panel[:, k],
+            by_quantile=by_quantile,
+            form_share=float(form[k]),
+            kernels=[]
+            if by_kernel is None or raises is None
+            else _kernels(model.convolution_, by_kernel[..., k], raises[..., k], names, rate),
+            times=times,
+            time_share=None if by_time is None else by_time[:, k],
+            windows=[] if X is None or W is None else _windows(out.of(k), X, W[:, feature], index),
+            frequency_unit=units[0],
+            time_unit=units[1],
+            units=signal_units,
+        )
+        strength = None
+        if some is not None and W is not None and X is not None:
+            strength = _strength(found, some, W[_evenly(len(X), MAX_WINDOWS), feature], fine * rate)
+        found = FeatureExplanation(**{**vars(found), "strength": strength})
+        yield FeatureExplanation(**{**vars(found), "sentence": sentence(found)})
+
+
+def _axis(model: ContrastiveFeatures, rate: float) -> Array:
+    """Frequencies that shares are given for: those of the spectrogram."""
+    spectrogram = model.spectrogram_
+    if spectrogram is None:
+        return np.fft.rfftfreq(min(model.n_times_in_, 128), 1 / rate)
+    return np.asarray(spectrogram.frequencies_)[spectrogram.row_kinds_ == "magnitude"]
+
+
+def _spectra(
+    model: ContrastiveFeatures, out: ReadOut, means: list[Array], X: Array | None
+) -> tuple[Array, Array]:
+    """Power (c, f) of the channels, and the frequencies (f,) in cycles per sample.
+
+    From windows; else from the mean spectrogram of the fit; else the same for all frequencies.
+    """
+    fine = np.fft.rfftfreq(model.n_times_in_)
+    c = model.n_channels_in_
+    if X is not None:
+        power = np.zeros((c, len(fine)))
+        for part in np.array_split(X, max(1, len(X) // 64)):
+            centred = part - part.mean(axis=2, keepdims=True, dtype=np.float64)
+            power += np.square(np.abs(np.fft.rfft(centred, axis=2))).sum(axis=0)
+        return power / len(X), fine
+    for block, mean in zip(out.blocks, means, strict=True):
+        made = block.transformer
+        if isinstance(made, SpectrogramTensor) and made.representation != "complex":
+            rows = np.maximum(mean.mean(axis=2), 0.0)[:, made.row_kinds_ == "magnitude"]
+            if made.representation.startswith("log"):
+                rows = np.exp(mean.mean(axis=2))[:, made.row_kinds_ == "magnitude"]
+            rows = rows ** (4 if made.representation == "sqrt-magnitude" else 2)
+            rows = rows.reshape(-1, c, rows.shape[1]).sum(axis=0)
+            coarse = np.fft.rfftfreq(made.n_fft_)
+            return np.stack([np.interp(fine, coarse, row) for row in rows]), fine
+    return np.ones((c, len(fine))), fine
+
+
+def _over_time(out: ReadOut, X: Array, variance: Array) -> tuple[Array, Array] | None:
+    """Covariance shares of channels (c, r) and parts of the window (s, r), from contributions."""
+    per_window = 1
+    for block in out.blocks:
+        if isinstance(block.transformer, ConvolutionFeatures):
+            positions = -(-X.shape[2] // block.transformer.stride_)
+            k, d, _ = block.centre.shape
+            per_window = positions * k * d * max(out.n_features, X.shape[1])
+    most = max(8, min(MAX_SPREAD_WINDOWS, MAX_SPREAD_VALUES // per_window))
+    some = X[_evenly(len(X), most)]
+    spread = part_sums(X.shape[2], TIME_PARTS)
+    made, rest = signal.contributions(out, some, spread)
+    W = made.sum(axis=(1, 2)) + rest
+    centred = W - W.mean(axis=0)
+    own = np.mean(np.square(centred), axis=0)
+    floor = 1e-9 * np.maximum(variance, np.finfo(float).tiny)
+    weight = np.divide(centred, own * len(W), out=np.zeros_like(centred), where=own > floor)
+    by_channel = np.einsum("ncr,nr->cr", made.sum(axis=2), weight)
+    by_time = np.einsum("nsr,nr->sr", made.sum(axis=1), weight)
+    return by_channel, by_time
+
+
+def part_sums(n_times: int, parts: int) -> Array:
+    """Matrix (n_times, s) that sums samples to at most so many parts of a window of equal length.
+
+    A sample on the border of two parts counts for both, in proportion; rows sum to 1.
+
+    Examples
+    --------
+    >>> part_sums(3, 2).tolist()
+    [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+    """
+    count = min(parts, n_times)
+    edges = n_times * np.arange(count + 1) / count
+    first = np.arange(n_times)[:, None]
+    inside = np.minimum(first + 1, edges[1:]) - np.maximum(first, edges[:-1])
+    return np.asarray(np.maximum(inside, 0.0))
+
+
+def _kernels(
+    convolution: Any, share: Array, raises: Array, names: Sequence[str], rate: float
+) -> list[Kernel]:
+    found = []
+    for at in np.argsort(-share, axis=None, kind="stable")[:N_KERNELS]:
+        k, d = np.unravel_index(int(at), share.shape)
+        taps = kernels()[k]
+        used = np.flatnonzero(convolution.channel_weights_[k, d] > 0)
+        found.append(
+            Kernel(
+                times=(np.arange(len(taps)) - len(taps) // 2) * convolution.dilations_[d] / rate,
+                weights=taps.astype(np.float64),
+                channels=tuple(names[i] for i in used),
+                share=float(share[k, d]),
+                raises=bool(raises[k, d]),
+            )
+        )
+    return found
+
+
+def _windows(
+    out: ReadOut, X: Array, w: Array, index: NDArray[np.intp]
+) -> list[WindowContributions]:
+    """Return the windows of the highest, the median and the lowest value."""
+    middle = int(np.argmin(np.abs(w - np.median(w))))
+    places = {"highest": int(np.argmax(w)), "typical": middle, "lowest": int(np.argmin(w))}
+    some = X[list(places.values())]
+    made, rest = signal.contributions(out, some, part_sums(X.shape[2], BAND_PARTS))
+    return [
+        WindowContributions(role, int(index[at]), float(w[at]), X[at], made[j, ..., 0],
+                            float(rest[j, 0]))
+        for j, (role, at) in enumerate(places.items())
+    ]  # fmt: skip
+
+
+# --------------------------------------------------------------------------- strength of a band
+
+
+def main_channels(shares: Array, most: float = 0.8) -> NDArray[np.intp]:
+    """Channels that hold this part of the positive shares, largest first."""
+    positive = np.maximum(shares, 0.0)
+    if not positive.any():
+        return np.arange(len(shares))
+    order = np.argsort(-positive, kind="stable")
+    reached = np.cumsum(positive[order]) / positive.sum()
+    return np.asarray(order[: int(np.searchsorted(reached, most) + 1)])
+
+
+def main_band(frequencies: Array, shares: Array, outside: float = 0.1) -> tuple[float, float]:
+    """Frequencies between which all but 10 % at each end of the positive shares are."""
+    positive = np.maximum(shares, 0.0)
+    if not positive.any():
+        return float(frequencies[0]), float(frequencies[-1])
+    reached = np.cumsum(positive) / positive.sum()
+    low, high = (int(np.searchsorted(reached, p)) for p in (outside, 1 - outside))
+    return float(frequencies[low]), float(frequencies[min(high, len(frequencies) - 1)])
+
+
+def _strength(found: FeatureExplanation, X: Array, w: Array, fine: Array) -> dict[str, Any]:
+    """Correlate a feature with the amplitude of its band, of two bands, or of two sets of channels.
+
+    The one with the largest correlation is returned; two are preferred to one by 0.05 at least.
+    """
+    half = (found.frequencies[1] - found.frequencies[0]) / 2 if len(found.frequencies) > 1 else 0.0
+    centred = X - X.mean(axis=2, keepdims=True, dtype=np.float64)
+    power = np.square(np.abs(np.fft.rfft(centred, axis=2)))
+    power /= np.maximum(power.mean(axis=(0, 2), keepdims=True), np.finfo(float).tiny)
+
+    def level(band: tuple[float, float], channels: Sequence[int]) -> Array:
+        inside = (fine >= band[0] - half) & (fine <= band[1] + half)
+        return np.asarray(np.log(power[:, channels][:, :, inside].sum(axis=(1, 2)) + 1e-12) / 2)
+
+    def correlation(values: Array) -> float:
+        spread = values.std() * w.std()
+        if not spread > 0:
+            return 0.0
+        return float(np.mean((values - values.mean()) * (w - w.mean())) / spread)
+
+    band = main_band(found.frequencies, found.frequency_share)
+    used = [int(i) for i in main_channels(found.channel_share)]
+    best: dict[str, Any] = {"band": band, "against_band": None, "against_channels": None}
+    best |= {"channels": used, "correlation": correlation(level(band, used))}
+    one = abs(best["correlation"]) + 0.05
+    rising = main_band(found.frequencies, found.frequency_gain, 0.15)
+    falling = main_band(found.frequencies, -found.frequency_gain, 0.15)
+    gain = found.frequency_gain
+    if (gain > 0).any() and (gain < 0).any() and (rising[1] < falling[0] or falling[1] < rising[0]):
+        other = correlation(level(rising, used) - level(falling, used))
+        if abs(other) > one:
+            best |= {"band": rising, "against_band": falling, "correlation": other}
+    gain = found.channel_gain
+    if (gain > 0).any() and (gain < 0).any():
+        up, down = (main_channels(s * gain)[:3].tolist() for s in (1, -1))
+        other = correlation(level(band, up) - level(band, down))
+        if abs(other) > max(one, abs(best["correlation"])):
+            best |= {"band": band, "against_band": None, "channels": up}
+            best |= {"against_channels": down, "correlation": other}
+    for name in ("channels", "against_channels"):
+        if best[name] is not None:
+            best[name] = [found.channels[i] for i in best[name]]
+    return best

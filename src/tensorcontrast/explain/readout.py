@@ -1,0 +1,313 @@
+"""Read-out weights: features as a linear function of the values of the coupled blocks.
+
+The features of CPD, ATD and PLC are w = Pᵀ(x − x̄)/s, with x the values of all blocks, x̄ and s the
+mean and scale of the fit, and P the projector (E12, E23). The convolution block is itself linear in
+its proportions of positive values (PPV). So every feature is a weighted sum ::
+
+    w = Σ_e u_e (v_e − v̄_e)
+
+over spectrogram values v_e (channel, frequency, quantile or frame) and over PPV (kernel, dilation,
+bias).
+
+Shapes used throughout: n windows, c channels, f frequencies, q quantiles or frames, k = 84 kernels,
+d dilations, b biases, r features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tensorcontrast.cp import kernels
+from tensorcontrast.decompose.base import CPEstimator
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+
+__all__ = ["BlockReadOut", "ReadOut", "block_name", "read_out"]
+
+Array = NDArray[Any]
+
+#: Values of blocks that are in memory at a time.
+MAX_VALUES = 2**24
+#: Smallest variance of a feature, relative to the largest, below which its shares are not defined.
+MIN_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class BlockReadOut:
+    """Read-out weights of one block, in the units of its values.
+
+    Attributes
+    ----------
+    name : str
+        "spectrogram", "random convolutions", or the class of another transformer.
+    transformer : estimator
+        That makes the values: fitted.
+    weights : (*dims, r) array
+        u, in float64. Dims are (c', f, q) for a spectrogram and (k, d, b) for random convolutions.
+    centre : (*dims) array
+        v̄, the values at which the block adds nothing to any feature.
+    """
+
+    name: str
+    transformer: Any
+    weights: Array
+    centre: Array
+
+    def values(self, X: Array) -> Array:
+        """Return the values (n, *dims) of windows X (n, c, t)."""
+        if isinstance(self.transformer, ConvolutionFeatures):
+            made = self.transformer.ppv(X)
+        else:
+            made = np.asarray(self.transformer.transform(X))
+        return np.asarray(made).reshape(len(X), *self.centre.shape)
+
+    def parts(self, X: Array) -> Array:
+        """Return the part (n, r) of the block in the features of windows."""
+        values = self.values(X).reshape(len(X), -1).astype(np.float64)
+        values -= self.centre.reshape(-1)
+        return values @ self.weights.reshape(values.shape[1], -1)
+
+
+@dataclass(frozen=True)
+class ReadOut:
+    """Read-out weights of all blocks of a model.
+
+    Attributes
+    ----------
+    blocks : list of BlockReadOut
+    modelled : list of (*dims, r) arrays
+        Covariance of the values of each block with each feature over the fitted windows, as the
+        decomposition models it.
+    variance : (r,) array
+        Variance of each feature by the same model.
+    """
+
+    blocks: list[BlockReadOut]
+    modelled: list[Array]
+    variance: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.blocks[0].weights.shape[-1])
+
+    def values(self, X: Array) -> Array:
+        """Return features (n, r) of windows, the same as ``transform`` to rounding."""
+        return np.asarray(sum(block.parts(X) for block in self.blocks))
+
+    def of(self, feature: int) -> ReadOut:
+        """Return the read-out of one feature alone."""
+        one = [feature]
+        return ReadOut(
+            [
+                BlockReadOut(b.name, b.transformer, b.weights[..., one], b.centre)
+                for b in self.blocks
+            ],
+            [part[..., one] for part in self.modelled],
+            self.variance[one],
+        )
+
+
+def read_out(model: ContrastiveFeatures) -> ReadOut:
+    """Return the read-out weights of a fitted model.
+
+    Raises
+    ------
+    InvalidInputError
+        Where features are no linear function of blocks: those of neural networks.
+    """
+    check_is_fitted(model, "decompose_")
+    core = model.decompose_
+    if not isinstance(core, CPEstimator):
+        raise InvalidInputError(
+            f"features of {type(core).__name__} are no weighted sum of spectrogram and kernels, "
+            "so that they cannot be explained by these; CPD, ATD and PLC can"
+        )
+    cp = core._model
+    P = cp.projector().astype(np.float64) / core.scale_
+    H = kernels.khatri_rao(kernels.in_float64(cp.factors))
+    centre = core.center_.reshape(-1).astype(np.float64)
+    gram = np.asarray(core.feature_gram_, dtype=np.float64) / max(1, core.n_samples_seen_)
+    covariance = core.scale_ * (H @ (gram @ (core.scale_ * (H.T @ P))))
+    transformers = model._blocks()
+    scales = np.ones(len(transformers))
+    if len(transformers) > 1:
+        scales *= np.asarray(model.block_scales_) * np.asarray(core.block_scales_)
+    blocks, modelled, at = [], [], 0
+    for transformer, scale in zip(transformers, scales, strict=True):
+        dims = tuple(transformer.output_shape_)
+        own = slice(at, at + int(np.prod(dims)))
+        at = own.stop
+        u, mean, with_w = P[own] * scale, centre[own] / scale, covariance[own] / scale
+        if isinstance(transformer, ConvolutionFeatures):
+            u, mean, with_w = _in_ppv(transformer, u, mean, with_w)
+            dims = transformer.biases_.shape
+        blocks.append(
+            BlockReadOut(
+                block_name(transformer), transformer, u.reshape(*dims, -1), mean.reshape(dims)
+            )
+        )
+        modelled.append(with_w.reshape(*dims, -1))
+    return ReadOut(blocks, modelled, np.einsum("ir,ir->r", P, covariance))
+
+
+def block_name(transformer: Any) -> str:
+    """Return what a block is called."""
+    if isinstance(transformer, SpectrogramTensor):
+        return "spectrogram"
+    if isinstance(transformer, ConvolutionFeatures):
+        return "random convolutions"
+    return type(transformer).__name__
+
+
+def _in_ppv(
+    convolution: ConvolutionFeatures, u: Array, mean: Array, covariance: Array
+) -> tuple[Array, Array, Array]:
+    """Weights, centre and covariance of PPV from those of their principal components."""
+    axes = convolution.components_.astype(np.float64)
+    scale = convolution.scale_.astype(np.float64)
+    centre = convolution.mean_ + scale * (axes.T @ mean)
+    return (axes.T @ u) / scale[:, None], centre, scale[:, None] * (axes.T @ covariance)
+
+
+# --------------------------------------------------------------------------- covariance shares
+
+
+def measured_covariance(
+    out: ReadOut, X: Array, max_values: int = MAX_VALUES
+) -> tuple[list[Array], Array, list[Array]]:
+    """Covariance of block values with features over windows X (n, c, t), some at a time.
+
+    At most ``max_values`` values of a block are in memory.
+
+    Returns
+    -------
+    covariance : list of (*dims, r) arrays
+    variance : (r,) array
+        Of each feature.
+    means : list of (*dims) arrays
+        Mean values of each block.
+    """
+    n = len(X)
+    sums = [np.zeros((block.centre.size, out.n_features)) for block in out.blocks]
+    means = [np.zeros(block.centre.size) for block in out.blocks]
+    total, square = np.zeros(out.n_features), np.zeros(out.n_features)
+    for start in _starts(out, n, max_values):
+        some = X[start.start : start.stop]
+        flat = [
+            block.values(some).reshape(len(some), -1).astype(np.float64) - block.centre.reshape(-1)
+            for block in out.blocks
+        ]
+        W = np.asarray(
+            sum(
+                v @ b.weights.reshape(v.shape[1], -1) for v, b in zip(flat, out.blocks, strict=True)
+            )
+        )
+        total += W.sum(axis=0)
+        square += np.square(W).sum(axis=0)
+        for values, sum_, mean in zip(flat, sums, means, strict=True):
+            sum_ += values.T @ W
+            mean += values.sum(axis=0)
+    covariance = [
+        ((s / n) - np.outer(m / n, total / n)).reshape(block.weights.shape)
+        for s, m, block in zip(sums, means, out.blocks, strict=True)
+    ]
+    centred = [
+        (m / n).reshape(block.centre.shape) + block.centre
+        for m, block in zip(means, out.blocks, strict=True)
+    ]
+    return covariance, square / n - np.square(total / n), centred
+
+
+def _starts(out: ReadOut, n: int, max_values: int) -> Iterator[slice]:
+    size = max(block.centre.size for block in out.blocks)
+    step = max(1, max_values // size)
+    return (slice(s, min(s + step, n)) for s in range(0, n, step))
+
+
+def covariance_shares(weights: Array, covariance: Array, variance: Array) -> Array:
+    """Share (*dims, r) of each value in the variance of each feature: u·cov(v, w) / var(w).
+
+    Shares of all values of all blocks sum to 1. A negative share takes back what others add.
+    Features without variance have shares of 0.
+    """
+    floor = MIN_VARIANCE * max(float(np.max(variance, initial=0.0)), np.finfo(float).tiny)
+    inverse = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > floor)
+    return np.asarray(weights * covariance * inverse)
+
+
+# --------------------------------------------------------------------------- frequencies
+
+
+def power_responses(taps: Array, dilations: Array, frequencies: Array) -> Array:
+    """Power |K(f·d)|² (k, d, f) of kernels ``taps`` (k, 9) at their dilations.
+
+    ``frequencies`` (f,) are in cycles per sample, with K(ν) = Σ_j taps_j exp(−2πiνj).
+    """
+    at = np.arange(taps.shape[1])
+    phase = np.exp(-2j * np.pi * np.einsum("d,f,j->dfj", dilations, frequencies, at))
+    return np.asarray(np.abs(np.einsum("kj,dfj->kdf", taps, phase)) ** 2)
+
+
+def output_spectra(responses: Array, mixing: Array, spectra: Array) -> Array:
+    """Share (k, d, f) of each frequency in the power of the output of each kernel.
+
+    ``mixing`` (k, d, c) are the weights with which a kernel sums channels, ``spectra`` (c, f) the
+    power of the channels. Channels count as if they were uncorrelated. Rows sum to 1; a kernel
+    without output has a flat row.
+    """
+    power = responses * np.einsum("kdc,cf->kdf", mixing.astype(np.float64) ** 2, spectra)
+    total = power.sum(axis=2, keepdims=True)
+    flat = np.full_like(power, 1.0 / power.shape[2])
+    return np.asarray(np.divide(power, total, out=flat, where=total > 0))
+
+
+def on_axis(fine: Array, axis: Array) -> NDArray[np.intp]:
+    """Place of the nearest value of an increasing ``axis`` for each of the fine values."""
+    middle = (axis[1:] + axis[:-1]) / 2
+    return np.searchsorted(middle, fine, side="right")
+
+
+# --------------------------------------------------------------------------- doubled amplitude
+
+
+def doubling_of_ppv(biases: Array) -> Array:
+    """Change (k, d, b) of each PPV when the amplitude of the kernel's output doubles.
+
+    The biases are the quantiles (i + 1/2) / b of the outputs z. With F their distribution
+    function, the change is P(2z > bias) − P(z > bias) = F(bias) − F(bias / 2).
+    """
+    n_biases = biases.shape[-1]
+    levels = (np.arange(n_biases) + 0.5) / n_biases
+    rows = biases.reshape(-1, n_biases).astype(np.float64)
+    out = np.empty_like(rows)
+    for row, change in zip(rows, out, strict=True):
+        change[:] = levels - np.interp(row / 2, row, levels)
+    return out.reshape(biases.shape)
+
+
+def doubling_of_magnitudes(values: Array, representation: str) -> Array:
+    """Change of spectrogram values when the amplitude of the signal doubles."""
+    if representation == "sqrt-magnitude":
+        return np.asarray((np.sqrt(2.0) - 1.0) * values)
+    if representation.startswith("log"):
+        return np.full_like(values, np.log(2.0))
+    return np.asarray(values)
+
+
+def even_part(weights: Array) -> Array:
+    """Part of weights (k, d, b, r) that is equal for a bias and its mirror image.
+
+    Outputs of twice the amplitude pass high biases more often and low ones less often, in equal
+    parts: the even part does not notice. It measures the form of the wave, such as which way up a
+    spike points; the odd part measures its strength.
+    """
+    return np.asarray((weights + weights[:, :, ::-1]) / 2)
