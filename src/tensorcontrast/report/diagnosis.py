@@ -1,0 +1,200 @@
+"""How far the components of a model can be trusted: a section of a report, and the rank curve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tensorcontrast.decompose.diagnosis import STABLE, Diagnosis
+from tensorcontrast.evaluate.rank import RankCurve
+from tensorcontrast.report import style
+from tensorcontrast.report.comparison import TextTable
+from tensorcontrast.report.text import html_text, markdown_text
+
+__all__ = ["plot_rank_curve"]
+
+TITLE = "Can the components be trusted?"
+
+#: Windows that stand out and are named.
+SHOWN_WINDOWS = 10
+
+#: Components whose verdict is shown at once; the others are one click away.
+SHOWN_COMPONENTS = 12
+
+
+def sentences(found: Diagnosis) -> list[str]:
+    """Say how far the components can be trusted, in words."""
+    out = [
+        f"{found.n_stable} of {found.rank} components are stable: they were found again with a "
+        f"mean similarity of {STABLE:g} or more. Tested with {found.tested}."
+    ]
+    if found.seed_subspace is not None and found.n_stable < found.rank:
+        halves = ""
+        if found.split_subspace is not None:
+            halves = f", between halves of the {found.split_by} {found.split_subspace:.2f}"
+        out.append(
+            "Features depend on the space that all components span together. Its similarity under "
+            f"another seed is {found.seed_subspace:.2f}{halves}. Near 1, features hold the same "
+            "information, however the components divide it."
+        )
+    if found.outliers:
+        first = ", ".join(f"{w.window} ({w.reason})" for w in found.outliers[:SHOWN_WINDOWS])
+        more = len(found.outliers) - SHOWN_WINDOWS
+        rest = f" and {more} more" if more > 0 else ""
+        out.append(
+            f"{len(found.outliers)} windows stand out by their pull on the model (leverage) or by "
+            f"what it does not explain (residual): {first}{rest}."
+        )
+    return [*out, *(f"{note[0].upper()}{note[1:]}." for note in found.notes)]
+
+
+def seed_table(found: Diagnosis) -> TextTable:
+    """Numbers of the model, and how much another seed moves each of them."""
+    return TextTable(
+        "How much another seed moves each number",
+        ["number", "this model", "other seeds", "largest change"],
+        [
+            [
+                number.name,
+                number.shown,
+                ", ".join(_shown(v) for v in number.other_seeds) or "–",
+                "–" if number.moves is None else f"{number.moves:.2g}",
+            ]
+            for number in found.numbers
+        ],
+    )
+
+
+def component_table(found: Diagnosis) -> TextTable:
+    """Verdict of each component, and what it stands on."""
+    return TextTable(
+        "Verdict of each component",
+        ["component", "verdict", "another seed", "halves", "share", "lost without it", "cancels"],
+        [
+            [
+                str(c.component),
+                c.verdict,
+                _similarity(c.seed_similarity),
+                _similarity(c.split_similarity),
+                f"{c.share:.1%}" + ("" if c.share_moves is None else f" ± {c.share_moves:.1%}"),
+                f"{c.unique_share:.1%}",
+                "–" if c.opposed_to is None else f"{c.congruence:.2f} with {c.opposed_to}",
+            ]
+            for c in found.components
+        ],
+        [
+            "another seed, halves: similarity of the component to its counterpart in fits with "
+            f"other seeds, and between fits of two halves of the {found.split_by or 'subjects'}; "
+            "share: its sum of squares over that of all windows, ± standard deviation over seeds "
+            "(components overlap); lost without it: variance that the others cannot explain; "
+            "cancels: most negative congruence, near −1 where two components cancel each other."
+        ],
+    )
+
+
+def section_html(found: Diagnosis) -> str:
+    """Return the section of a page."""
+    lines = "".join(f"<li>{html_text(line)}</li>" for line in sentences(found))
+    table = component_table(found)
+    parts = [f'<ul class="findings">{lines}</ul>', _table(table, table.rows[:SHOWN_COMPONENTS])]
+    rest = table.rows[SHOWN_COMPONENTS:]
+    if rest:
+        parts.append(
+            f"<details><summary>{len(rest)} more components</summary>"
+            f"{_table(table, rest, titled=False)}</details>"
+        )
+    notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
+    numbers = seed_table(found)
+    parts += [f'<ul class="notes">{notes}</ul>', _table(numbers, numbers.rows)]
+    return "".join(parts)
+
+
+def section_markdown(found: Diagnosis) -> list[str]:
+    """Return the parts of the section in Markdown."""
+    out = ["\n".join(f"- {markdown_text(line)}" for line in sentences(found))]
+    for table in (component_table(found), seed_table(found)):
+        out += [f"### {markdown_text(table.title)}", table.markdown()]
+    return out
+
+
+def _table(table: TextTable, rows: Any, *, titled: bool = True) -> str:
+    name = html_text(table.title)
+    made = TextTable(table.title, table.head, rows).html()
+    title = f"<h3>{name}</h3>" if titled else ""
+    return f'{title}<div class="wide" tabindex="0" role="region" aria-label="{name}">{made}</div>'
+
+
+def _similarity(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _shown(value: float) -> str:
+    return "below −100" if value < -100 else f"{value:.3f}"
+
+
+@style.styled
+def plot_rank_curve(curve: RankCurve) -> Figure:
+    """Draw what was measured at each rank; the recommended one is marked.
+
+    Parameters
+    ----------
+    curve : RankCurve
+        Of :func:`tensorcontrast.evaluate.rank_curve`.
+    """
+    panels: list[tuple[str, str, list[float | None]]] = [
+        ("Information criterion", "BIC (millions)", [p.bic / 1e6 for p in curve.points]),
+        (
+            f"Halves of the {curve.split_by}",
+            "factor match score",
+            [p.split_similarity for p in curve.points],
+        ),
+        (
+            "Core consistency",
+            "percent (negative as 0)",
+            [
+                None if p.core_consistency is None else max(p.core_consistency, 0.0)
+                for p in curve.points
+            ],
+        ),
+        ("Accuracy", "accuracy of a probe", [p.accuracy for p in curve.points]),
+    ]
+    panels = [panel for panel in panels if any(v is not None for v in panel[2])]
+    figure = style.new_figure(3.1 * len(panels) + 0.3, 2.9)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    ranks = [p.rank for p in curve.points]
+    at = np.arange(len(ranks))
+    chosen = ranks.index(curve.recommended)
+    for k, (axis, (title, label, values)) in enumerate(zip(axes, panels, strict=True)):
+        there = [i for i in at if values[i] is not None]
+        axis.axvline(chosen, color=style.MUTED, lw=0.8, ls=(0, (3, 2)), zorder=1)
+        if title == "Accuracy":
+            bars = [curve.points[i].accuracy_sem or 0.0 for i in there]
+            axis.errorbar(
+                there, [values[i] for i in there], bars, color=style.colour(k), marker="o", ms=4
+            )
+        else:
+            axis.plot(there, [values[i] for i in there], color=style.colour(k), marker="o", ms=4)
+        if label == "factor match score":
+            axis.axhline(STABLE, color=style.MUTED, lw=0.8)
+            axis.set_ylim(0, 1.03)
+        if title == "Core consistency":
+            axis.set_ylim(-3, 105)
+        axis.set_title(title)
+        axis.set_ylabel(label)
+        axis.set_xlabel("rank")
+        axis.set_xticks(at, [str(rank) for rank in ranks])
+        axis.set_xlim(-0.4, len(ranks) - 0.6)
+    axes[0].annotate(
+        f"recommended: {curve.recommended} ",
+        (chosen, 1.0),
+        xycoords=("data", "axes fraction"),
+        ha="left" if chosen < len(ranks) / 2 else "right",
+        va="top",
+        fontsize=8,
+        color=style.MUTED,
+        xytext=(4 if chosen < len(ranks) / 2 else -4, 0),
+        textcoords="offset points",
+    )
+    return figure

@@ -1,0 +1,224 @@
+"""``model.diagnose``: planted components are stable, invented ones are not, outliers are named."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tensorcontrast import ALS, ATD, CPD, PLC, ContrastiveFeatures
+from tensorcontrast.cp import diagnostics
+from tensorcontrast.datasets import make_cp_tensor, make_synthetic
+from tensorcontrast.decompose.diagnosis import STABLE, halves
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.evaluate import match_components
+
+GROUPS = np.arange(120) // 10
+
+
+@pytest.fixture(scope="module")
+def X():
+    return make_cp_tensor(120, (6, 8, 7), 3, noise=0.3, n_classes=1, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def found(X):
+    return CPD(3, random_state=0).fit(X).diagnose(X, GROUPS)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CPD(3, random_state=0),
+        CPD(3, random_state=0, robust="huber"),
+        PLC(3, random_state=0),
+        PLC(3, solver="als", random_state=0),
+        ATD(3, random_state=0),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{getattr(model, 'solver', model.robust)}",
+)
+def test_planted_components_are_stable(model, X):
+    model.fit(X)
+    before = model.transform(X)
+    found = model.diagnose(X, GROUPS, n_seeds=1, n_splits=1)
+    assert [c.verdict for c in found.components] == ["stable"] * 3 and found.n_stable == 3
+    assert min(c.seed_similarity for c in found.components) > 0.97
+    assert min(c.split_similarity for c in found.components) > 0.95
+    assert found.seed_subspace > 0.99 and found.split_subspace > 0.98
+    assert found.tested == "1 other seed and 1 split of the subjects"
+    assert found.number("core consistency").value > 95
+    assert found.number("degeneracy").value > -0.5
+    assert found.notes == ()
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
+def test_numbers_are_those_of_the_model(found, X):
+    model = CPD(3, random_state=0).fit(X)
+    explained = found.number("explained variance")
+    assert explained.value == pytest.approx(model.score(X), abs=1e-5)
+    assert len(explained.other_seeds) == 2 and explained.moves < 1e-3
+    assert found.number("degeneracy").value == pytest.approx(model.degeneracy_, abs=1e-4)
+    assert all(c.unique_share <= c.share + 1e-3 for c in found.components)
+    assert all(c.share_moves < 0.01 for c in found.components)
+    assert found.leverage.sum() == pytest.approx(3, rel=1e-6)
+    W = model.transform(X)
+    np.testing.assert_allclose(found.leverage, diagnostics.leverage(W), rtol=1e-4)
+    rest = np.linalg.norm((X - model.inverse_transform(W)).reshape(120, -1), axis=1)
+    np.testing.assert_allclose(found.residual, rest / model.scale_, rtol=1e-3)
+
+
+def test_as_data_and_as_text(found):
+    data = json.loads(found.to_json(windows=True))
+    assert data == found.to_dict(windows=True)
+    assert "leverage" not in found.to_dict()
+    assert len(data["leverage"]) == 120 and data["stable_from"] == STABLE
+    assert [c["verdict"] for c in data["components"]] == ["stable"] * 3
+    text = repr(found)
+    assert "3 of 3 components are stable (2 other seeds and 2 splits of the subjects)" in text
+    assert "another seed moves it by" in text
+    with pytest.raises(AttributeError):
+        found.rank = 4
+
+
+def test_components_beyond_the_planted_ones_are_unstable(X):
+    found = CPD(6, random_state=0).fit(X).diagnose(X, GROUPS)
+    unstable = [c for c in found.components if c.verdict.startswith("unstable under ")]
+    assert len(unstable) >= 2
+    assert all(min(c.seed_similarity, c.split_similarity) < STABLE for c in unstable)
+    strong = [c for c in found.components if c.unique_share > 0.1]
+    assert strong and all(c.verdict == "stable" for c in strong)
+    assert found.number("core consistency").value < 0
+    assert "below −100" in repr(found)
+
+
+def test_a_component_of_one_half_of_the_subjects_is_unstable_under_others():
+    X, *_ = make_cp_tensor(120, (6, 8, 7), 2, noise=0.05, n_classes=1, random_state=1)
+    rng = np.random.default_rng(2)
+    own = np.einsum("n,i,j,k->nijk", rng.normal(size=60), *(rng.normal(size=d) for d in (6, 8, 7)))
+    X[:60] += own * (1.2 * X.std() / own.std())
+    groups = np.repeat([0, 1], 60)  # the one split there is
+    found = CPD(3, random_state=0).fit(X).diagnose(X, groups)
+    verdicts = sorted(c.verdict for c in found.components)
+    assert verdicts == ["stable", "stable", "unstable under other subjects"]
+    assert found.split_subspace < 0.9 < found.seed_subspace
+
+
+def test_outliers_are_named(X):
+    spoilt = X.copy()
+    spoilt[5] *= 15  # along the model: leverage
+    spoilt[9] += 12 * X.std() * np.random.default_rng(0).normal(size=X.shape[1:])
+    found = CPD(3, random_state=0).fit(spoilt).diagnose(spoilt, n_seeds=0, n_splits=0)
+    by = {w.window: w.reason for w in found.outliers}
+    assert "leverage" in by[5] and "residual" in by[9]
+    assert {w.window for w in found.outliers[:2]} == {5, 9}
+    assert len(found.outliers) < 12
+    assert all(c.verdict == "not tested" for c in found.components)
+    assert found.tested == "nothing" and found.split_by is None
+
+
+def test_cancelling_components_are_shown(X):
+    model = CPD(3, random_state=0).fit(X)
+    for U in model.factors_:
+        U[:, 1] = U[:, 0] + 0.05 * U[:, 1]
+    model.features_[:, 1] = -model.features_[:, 0]
+    found = model.diagnose(X, n_seeds=0, n_splits=0)
+    first = found.components[0]
+    assert first.opposed_to == 1 and first.congruence < -0.8
+    assert found.number("degeneracy").value == pytest.approx(first.congruence)
+
+
+def test_coupled_blocks_and_modes_shorter_than_the_rank(X):
+    blocks = [X, np.ascontiguousarray(X[:, :2, :, 0].reshape(120, -1))]
+    model = CPD(3, random_state=0).fit(blocks)
+    found = model.diagnose(blocks, GROUPS, n_seeds=1, n_splits=1)
+    assert found.n_stable == 3
+    assert found.number("core consistency of block 0").value > 90
+    assert "core consistency of block 1 is not determined" in found.notes[0]
+    short = CPD(3, random_state=0).fit(X[:, :, :, :2])
+    assert (
+        "core consistency is not determined" in short.diagnose(X[:, :, :, :2], n_seeds=0).notes[0]
+    )
+
+
+def test_of_signals_with_their_subjects():
+    rec = make_synthetic(90, 3, 64, n_subjects=6, random_state=0)
+    model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-4)), random_state=0).fit(rec)
+    found = model.diagnose(rec, n_seeds=1, n_splits=1)
+    assert (found.method, found.split_by, found.n_windows) == ("PLC", "subjects", 90)
+    assert model.diagnose(rec.X, n_seeds=0, n_splits=1).split_by == "windows"
+    tied = PLC(2, solver="tied", n_clusters=3, als=ALS(tol=1e-3))
+    other = ContrastiveFeatures(decompose=tied.set_params(gradient__n_epochs=2), random_state=0)
+    assert other.fit(rec).diagnose(rec, n_seeds=1, n_splits=1).seeds == 1
+    with pytest.raises(InvalidInputError, match="groups has 3"):
+        model.diagnose(rec.X, groups=[1, 2, 3])
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(InvalidInputError, match="in this process"):
+        model.diagnose(da.from_array(rec.X))
+
+
+def test_what_cannot_be_diagnosed(X):
+    model = CPD(3, random_state=0).fit(X)
+    with pytest.raises(InvalidInputError, match="n_seeds=-1"):
+        model.diagnose(X, n_seeds=-1)
+    with pytest.raises(InvalidInputError, match="groups has shape"):
+        model.diagnose(X, GROUPS[:5])
+    with pytest.raises(InvalidInputError, match="missing values"):
+        gaps = X.copy()
+        gaps[0, 0, 0, 0] = np.nan
+        CPD(3, missing="mask", random_state=0).fit(gaps).diagnose(gaps)
+    one = model.diagnose(X, np.zeros(120), n_seeds=0)
+    assert one.splits == 0 and "one subject" in one.notes[0]
+    few = model.diagnose(X[:6], n_seeds=0)
+    assert few.splits == 0 and any("too few" in note for note in few.notes)
+    assert any("fitted on" in note for note in few.notes)
+    given = CPD(3, als=ALS(init=model.factors_)).fit(X).diagnose(X, n_seeds=1, n_splits=0)
+    assert any("seeds change nothing" in note for note in given.notes)
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(InvalidInputError, match="in this process"):
+        model.diagnose(da.from_array(X))
+
+
+def test_halves_share_no_group_and_are_about_equal():
+    groups = np.random.default_rng(0).integers(9, size=200)
+    for seed in range(5):
+        one, two = halves(groups, seed)
+        assert not set(groups[one]) & set(groups[two])
+        assert sorted([*one, *two]) == list(range(200))
+        assert abs(len(one) - len(two)) <= np.bincount(groups).max()
+
+
+def test_matched_features_of_two_seeds_agree(X):
+    one, two = (CPD(3, random_state=seed).fit(X) for seed in (0, 7))
+    found = match_components(one, two)
+    assert found.score > 0.99 and sorted(found.order) == [0, 1, 2]
+    W, V = one.transform(X), found.apply(two.transform(X))
+    assert np.abs(W - V).max() < 0.01 * np.abs(W).max()
+    with pytest.raises(InvalidInputError, match="not fitted"):
+        match_components(one, CPD())
+    with pytest.raises(InvalidInputError, match="same tensor shape"):
+        match_components(one, CPD(3, random_state=0).fit(X[:, :3]))
+
+
+def test_matching_of_models_with_other_convolution_features():
+    rec = make_synthetic(60, 3, 64, n_subjects=6, random_state=0)
+    decompose = PLC(2, als=ALS(tol=1e-3))
+    one, two = (
+        ContrastiveFeatures(decompose=decompose, random_state=0).fit(part)
+        for part in (rec[:30], rec[30:])
+    )
+    found = match_components(one, two)
+    wanted = diagnostics.match(one.factors_, two.factors_)  # the spectrograms alone
+    np.testing.assert_array_equal(found.order, wanted.order)
+    np.testing.assert_array_equal(found.similarity, wanted.similarity)
+    same = match_components(one, one)
+    assert same.score == pytest.approx(1.0)
+
+
+def test_n_init_keeps_the_start_with_the_lowest_objective(X):
+    """One generator draws all starts, so that the first of many is the only one of one."""
+    values = []
+    for n_init in (1, 2, 3, 5):
+        als = ALS(n_init=n_init, max_iter=3, tol=0)
+        model = CPD(6, als=als, random_state=1).fit(X)
+        values.append(model.history_["objective"][-1])
+    assert values == sorted(values, reverse=True)
+    assert values[-1] < values[0]

@@ -1,0 +1,33 @@
+"""The section of a report on what can be trusted: words and tables, in HTML and Markdown."""
+
+import dataclasses
+
+import numpy as np
+
+from tensorcontrast import CPD
+from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.report import diagnosis
+
+
+def test_sentences_tables_and_markup():
+    X, *_ = make_cp_tensor(60, (6, 8, 7), 2, noise=0.3, n_classes=1, random_state=0)
+    X[5] *= 20
+    found = CPD(14, random_state=0).fit(X).diagnose(X, np.arange(60) // 6, n_seeds=1, n_splits=1)
+    words = diagnosis.sentences(found)
+    assert words[0].startswith(f"{found.n_stable} of 14 components are stable")
+    assert "halves of the subjects" in words[1] and "5 (leverage" in words[2]
+    assert all(line.endswith(".") and line[0].upper() == line[0] for line in words)
+    table = diagnosis.component_table(found)
+    assert [row[1] for row in table.rows] == [c.verdict for c in found.components]
+    assert all(len(row) == len(table.head) for row in table.rows)
+    numbers = diagnosis.seed_table(found)
+    assert [row[0] for row in numbers.rows] == [n.name for n in found.numbers]
+    page = diagnosis.section_html(found)
+    assert page.count("<tr>") == 14 + len(numbers.rows) + 3 and "2 more components" in page
+    text = "\n\n".join(diagnosis.section_markdown(found))
+    assert "### Verdict of each component" in text and text.count("\n| ") >= 14
+    bare = dataclasses.replace(
+        found, seeds=0, splits=0, split_by=None, seed_subspace=None, outliers=(), notes=("<b>",)
+    )
+    assert len(diagnosis.sentences(bare)) == 2
+    assert "<b>" not in diagnosis.section_html(bare)
