@@ -196,6 +196,27 @@ def goal_rows(
     return rows
 
 
+def one_peer(
+    scores: dict[str, Any], others: dict[str, dict[str, dict[str, float]]], peer: str
+) -> dict[str, Any]:
+    """Points above one peer for each budget, over all sets that both have."""
+    names = [name for name in NAMES if name in scores and peer in others[name]]
+    out: dict[str, Any] = {"peer": peer, "sets": names, "budgets": {}}
+    for budget in map(str, BUDGETS) if len(names) > 1 else ():
+        gaps = [
+            100 * (scores[n]["budgets"][budget]["accuracy"] - others[n][peer][budget])
+            for n in names
+        ]
+        error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
+        out["budgets"][budget] = {
+            "points": round(_mean(gaps), 2),
+            "standard_error": round(error, 2),
+            "wins": sum(gap > 0 for gap in gaps),
+            "worst": round(min(gaps), 2),
+        }
+    return out
+
+
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
@@ -211,6 +232,13 @@ def print_tables(result: dict[str, Any]) -> None:
         print(
             f"{row['half']:10} {len(row['sets']):5} {row['budget']:>7} {row['accuracy']:9.3f}  "
             f"{peer:38} {goal:>5}{met}; calibration error {raw:.3f} raw, {calibrated:.3f} scaled"
+        )
+    found = result["one_peer"]
+    for budget, row in found["budgets"].items():
+        print(
+            f"{len(found['sets'])} sets, {budget} labels: {row['points']:+.1f} ± "
+            f"{row['standard_error']:.1f} points above {found['peer']}, ahead on {row['wins']}, "
+            f"worst {row['worst']:+.1f}"
         )
     for name, row in result["probe"].items():
         print(
@@ -283,6 +311,7 @@ def write(path: Path, result: dict[str, Any]) -> None:
     others = published()
     result["environment"] = environment()
     result["goals"] = goal_rows(result["scores"], others)
+    result["one_peer"] = one_peer(result["scores"], others, PEERS[0])
     result["probe"] = {
         name: {
             "accuracy": result["scores"][name]["budgets"]["60"]["accuracy"],

@@ -18,7 +18,7 @@ from tensorcontrast import (
     Recordings,
     SpectrogramTensor,
 )
-from tensorcontrast.cp import compress, sketch
+from tensorcontrast.cp import sketch
 from tensorcontrast.cp.graph import cluster
 from tensorcontrast.datasets import load_har, make_synthetic
 from tensorcontrast.decompose.options import build
@@ -58,8 +58,7 @@ def accuracy(
 
 
 def _fit(T: np.ndarray, wanted: str, seed: int) -> tuple[Any, float]:
-    """CPD of 50 iterations: "whole", on a "sketch" of the samples, or of their "cores"."""
-    least = compress.LEAST_VALUES
+    """CPD of 50 iterations: "whole", on a "sketch" of the windows, or of their "cores"."""
     model = build(
         CPD,
         rank=RANK,
@@ -68,13 +67,11 @@ def _fit(T: np.ndarray, wanted: str, seed: int) -> tuple[Any, float]:
         tol=0,
         random_state=seed,
     )
-    try:
-        compress.LEAST_VALUES = 0 if wanted == "cores" else 2**62
-        begin = time.perf_counter()
-        model.fit(T)
-        return model, time.perf_counter() - begin
-    finally:
-        compress.LEAST_VALUES = least
+    # "auto" fits arrays in memory as they are, and cores of what is read block by block.
+    parts = np.array_split(T, 8)
+    begin = time.perf_counter()
+    model.fit((lambda: iter(parts)) if wanted == "cores" else T)
+    return model, time.perf_counter() - begin
 
 
 def compressed_fit(name: str, T: np.ndarray, y: np.ndarray, splits: list[Split]) -> list[Row]:
@@ -101,7 +98,7 @@ def compressed_fit(name: str, T: np.ndarray, y: np.ndarray, splits: list[Split])
     whole = table["whole"]
     shape = "×".join(map(str, (len(splits[0].unlabelled), *T.shape[1:])))
     told = {
-        "sketch": f"auto: a sketch of {sketch.ROWS_PER_RANK * RANK} rows",
+        "sketch": f"auto: a sketch of {sketch.TUNING.rows_per_rank * RANK} rows",
         "cores": f"cores {'×'.join(map(str, core))}, for data that is read block by block",
     }
     rows = []

@@ -29,11 +29,23 @@ def sections():
                 yield pytest.param("\n".join(blocks), id=name)
 
 
+@pytest.fixture
+def few_windows(monkeypatch):
+    """Every third window of the embedded recordings: code must run, and its fits converge."""
+    from tensorcontrast import datasets
+
+    whole = datasets.load_watch
+    monkeypatch.setattr(datasets, "load_watch", lambda **options: whole(**options)[::3])
+
+
+@pytest.mark.usefixtures("few_windows")
 @pytest.mark.parametrize("code", list(sections()))
 def test_code_in_the_documentation_runs(code, tmp_path, monkeypatch):
     pytest.importorskip("wfdb", reason="the guide reads recordings: needs the extra 'data'")
     if "import mne" in code:
         pytest.importorskip("mne", reason="needs the extra 'mne'")
+    if "import onnxruntime" in code:
+        pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
     monkeypatch.chdir(tmp_path)
     space = {"__name__": "documentation"}
     exec(compile(code, "documentation", "exec"), space)
@@ -167,6 +179,7 @@ def test_the_readme_of_the_package_has_no_relative_link(monkeypatch):
     assert seen["!"] >= 1 and seen[""] >= 8
 
 
+@pytest.mark.usefixtures("few_windows")
 def test_examples_run(capsys):
     import runpy
 

@@ -6,7 +6,7 @@ E18, the information criteria, is tested beside ``evaluate.selection``.
 import numpy as np
 import pytest
 
-from tensorcontrast import CPD, PLC
+from tensorcontrast import CPD, PLC, suggest_windows
 from tensorcontrast.cp import kernels, losses, updates
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
@@ -242,3 +242,20 @@ def test_E22_coupled_blocks():
     alone, _ = kernels.update_factors(W.T @ X, W.T @ W, FACTORS, 0.1)
     np.testing.assert_allclose(new[0], alone[0])
     np.testing.assert_allclose(new[3], scale * Y.T @ W @ np.linalg.inv(W.T @ W + 0.1 * np.eye(R)))
+
+
+def test_E24_suggestions():
+    kind = np.repeat(np.arange(4), [30, 10, 20, 40])
+    features = np.eye(4)[kind] + 0.05 * np.random.default_rng(0).normal(size=(100, 4))
+    y = np.where(np.arange(100) == 99, 1, -1)  # a window of the largest cluster
+    rows = (features - features.mean(0)) / features.std(0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    medoids = []
+    for cluster in (0, 2, 1):  # uncovered, by size
+        own = np.flatnonzero(kind == cluster)
+        away = np.linalg.norm(rows[own] - rows[own].mean(0), axis=1)
+        medoids.append(own[away.argmin()])
+    assert suggest_windows(features, y, n=3, random_state=0).tolist() == medoids
+    p = np.where((kind == 1)[:, None], [0.5, 0.5], [0.95, 0.05])  # 10·1 against 30·0.1 and 20·0.1
+    first = suggest_windows(features, y, n=3, probability=p, random_state=0)
+    assert first.tolist() == [medoids[2], medoids[0], medoids[1]]

@@ -1,5 +1,6 @@
 """ContrastiveFeatures: signals in, features out, as one estimator and one file."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -23,7 +24,9 @@ from tensorcontrast import (
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.blocks import Joined
 from tensorcontrast.decompose.options import build
-from tensorcontrast.features import _nuisance_differences
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.features import FeaturesTuning, _nuisance_differences
+from tensorcontrast.sources.source import BlockSize
 from tensorcontrast.tensorize.blocks import learn_blocks
 from tensorcontrast.utils import checks
 
@@ -74,8 +77,7 @@ def test_equals_its_parts_by_hand(rec, solver):
     part = small(solver=solver, random_state=3, n_epochs=3)
     model = made(rec, part, augment=steps, tensorize=SpectrogramTensor(), random_state=7)
     model.fit(rec.X)
-    spectrogram = SpectrogramTensor(rec.fs).fit(rec.X)
-    spectrogram._divide_by_spread(rec.X)
+    spectrogram = SpectrogramTensor(rec.fs).fit(rec.X)._in_units_of(rec.X)
     X = spectrogram.transform(rec.X)
     if solver == "gls":
         extra = {"nuisance": _nuisance_differences(rec.X, spectrogram, steps)}
@@ -86,6 +88,13 @@ def test_equals_its_parts_by_hand(rec, solver):
     by_hand = clone(part).fit(X, **extra)
     np.testing.assert_allclose(model.transform(rec.X), by_hand.transform(X), atol=1e-5)
     np.testing.assert_array_equal(model.tensors(rec.X), X)
+
+
+def test_every_is_checked_without_a_checkpoint(rec):
+    for every in (0, -1, 2.5, True, "10"):
+        for model, X in ((ContrastiveFeatures(), rec), (CPD(), rec.X)):
+            with pytest.raises(InvalidInputError, match="must be an integer of at least 1"):
+                model.fit(X, every=every)
 
 
 def test_equals_its_coupled_parts_by_hand(rec, model):
@@ -176,10 +185,11 @@ def test_fresh_views_are_drawn_each_iteration(rec):
     assert np.isfinite(model.transform(rec.X)).all()
 
 
-def test_chunked_transform_equals_whole(rec, model, monkeypatch):
-    whole = model.transform(rec.X)
-    monkeypatch.setattr("tensorcontrast.sources.source.CHUNK_VALUES", 5000)
-    np.testing.assert_allclose(model.transform(rec.X), whole, rtol=1e-4, atol=1e-5)
+def test_chunked_transform_equals_whole(rec, model):
+    other = copy.copy(model)
+    other._tuning = FeaturesTuning(blocks=BlockSize(max_values=5000))
+    found = other.transform(rec.X)
+    np.testing.assert_allclose(found, model.transform(rec.X), rtol=1e-4, atol=1e-5)
 
 
 def test_labels_go_to_the_graph_only_where_asked(rec):
@@ -189,9 +199,9 @@ def test_labels_go_to_the_graph_only_where_asked(rec):
 
 def test_clone_and_parameters(rec):
     model = made(rec)
-    copy = clone(model).set_params(decompose__rank=3, tensorize__0__n_fft=32)
-    assert copy.fit_transform(rec.X).shape == (N, 3)
-    assert copy.spectrogram_.n_fft_ == 32
+    other = clone(model).set_params(decompose__rank=3, tensorize__0__n_fft=32)
+    assert other.fit_transform(rec.X).shape == (N, 3)
+    assert other.spectrogram_.n_fft_ == 32
     assert (model.decompose.rank, model.tensorize[0].n_fft) == (6, None)
 
 
@@ -234,9 +244,10 @@ def test_tensors_that_are_not_kept_give_the_same_model(rec, decompose, fresh, mo
     settings = {"tensorize": SpectrogramTensor(), "fresh_views": fresh, "random_state": 0}
     made = ContrastiveFeatures(decompose=part, **settings)
     kept = clone(made).fit(rec)
-    monkeypatch.setattr("tensorcontrast.features.IN_MEMORY_VALUES", 0)
     monkeypatch.setattr("tensorcontrast.features.SpectrogramSource.array", None)  # never whole
-    streamed = clone(made).fit(rec)
+    streamed = clone(made)
+    streamed._tuning = FeaturesTuning(max_values_in_memory=0)
+    streamed.fit(rec)
     for U, V in zip(kept.factors_, streamed.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=1e-4)
     np.testing.assert_allclose(kept.transform(rec), streamed.transform(rec), atol=1e-4)

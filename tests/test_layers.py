@@ -21,12 +21,15 @@ LAYERS = (
     "decompose",
     "features",
     "classify",
+    "explain",
+    "export",
     "readers",
     "datasets",
     "distributed",
     "neural",
     "evaluate",
     "report",
+    "labelling",
     "cli",
 )
 #: Old import paths, and the front door.

@@ -1,4 +1,4 @@
-"""Class-aware, interpretable features from multichannel time series with few labels.
+"""Class-aware features, and their explanations, from multichannel time series with few labels.
 
 The public names are imported when they are first used, so that the command line starts at once.
 """
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorcontrast import augment, datasets
-    from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.classify import ContrastiveClassifier, suggest_windows
     from tensorcontrast.decompose import ALS, ATD, CPD, PLC, Gradient, PaperALS
     from tensorcontrast.errors import TensorContrastError
+    from tensorcontrast.export import export_onnx
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.io.model_files import load_model
     from tensorcontrast.recordings import Recordings
@@ -34,7 +35,9 @@ __all__ = [
     "__version__",
     "augment",
     "datasets",
+    "export_onnx",
     "load_model",
+    "suggest_windows",
 ]
 
 #: Module of each public name; a module stands for itself.
@@ -53,7 +56,9 @@ _LAZY = {
     "TensorContrastError": "errors",
     "augment": "augment",
     "datasets": "datasets",
+    "export_onnx": "export",
     "load_model": "io.model_files",
+    "suggest_windows": "classify",
 }
 
 

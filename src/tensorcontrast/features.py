@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -18,6 +19,7 @@ from tensorcontrast import augment as augmentations
 from tensorcontrast.decompose import PLC
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.blocks import Joined, Layout
+from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import (
@@ -26,10 +28,10 @@ from tensorcontrast.recordings.signals import (
     some_windows,
     warn_if_transposed,
 )
-from tensorcontrast.solvers.checkpoint import check_place
-from tensorcontrast.sources.source import is_dask
+from tensorcontrast.solvers.checkpoint import check_every, check_place
+from tensorcontrast.sources.source import BLOCK_SIZE, BlockSize, is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
-from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.source import SpectrogramSource
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, learned, threads
@@ -40,14 +42,25 @@ from tensorcontrast.utils.progress import stage
 
 Array = NDArray[Any]
 
-#: Values of the tensors up to which a fit keeps them in memory (512 MiB in float32).
-IN_MEMORY_VALUES = 2**27
-
 #: Quantiles over time of the default spectrogram block.
 N_QUANTILES = 4
 
-#: Windows whose augmentations give the nuisance covariance, and values of all of them, at most.
-MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**26
+
+@dataclass(frozen=True)
+class FeaturesTuning:
+    """Tuning numbers of the way from signals to tensors."""
+
+    #: Values of the tensors up to which a fit keeps them in memory (512 MiB in float32).
+    max_values_in_memory: int = 2**27
+    #: Windows whose augmentations give the nuisance covariance.
+    max_nuisance_windows: int = 256
+    #: Values of the tensors of all these augmentations.
+    max_nuisance_values: int = 2**26
+    #: Blocks in which signals are transformed.
+    blocks: BlockSize = BLOCK_SIZE
+
+
+TUNING = FeaturesTuning()
 
 
 class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -67,7 +80,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     tensorize : transformer or list of transformers, optional
         From [n, channel, time] to tensors; several make coupled blocks (E22), each scaled to the
         same variance. Default: ``[SpectrogramTensor(n_quantiles=4), ConvolutionFeatures()]``; the
-        spectrogram alone with ``missing="mask"``, and for a ``decompose`` without coupled blocks.
+        spectrogram alone with ``missing="mask"``, for a ``decompose`` without coupled blocks, and
+        for one with ``nonnegative=True``.
     augment : callable, optional
         ``augment(X, rng)`` on raw signals, which keeps the class of a window. It makes the second
         view of the contrast, and the differences between two draws of each of its steps make the
@@ -122,6 +136,10 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     #: Learned attributes whose names do not end in an underscore.
     _learned_private: ClassVar[tuple[str, ...]] = ("_maker",)
+    #: Learned attributes that model files may lack, and what they are then.
+    _learned_defaults: ClassVar[dict[str, Any]] = {"fitted_on_": None}
+    #: What the command line says about the windows of the fit; None where nothing is said.
+    fitted_on_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "channels": ["array-like", None],
@@ -134,6 +152,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+    #: Limits of memory and work; tests set others.
+    _tuning: FeaturesTuning = TUNING
 
     def __init__(
         self,
@@ -250,10 +270,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         of the KeyboardInterrupt says which, and what a checkpoint holds.
         """
         checks.check_parameters(self)
+        check_every(every)
         name = type(self).__name__
         try:
-            with learned.learning(self) as model:
-                interrupted = model._learn(X, y, checkpoint, every, resume)
+            outcome = self._learn(X, y, checkpoint, every, resume)
+            learned.assign(self, outcome.attributes)
         except KeyboardInterrupt as error:
             message = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
@@ -262,12 +283,12 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             if not str(error) and checkpoint is not None:
                 message += ", and no checkpoint was written"
             raise KeyboardInterrupt(f"{name}: {message}") from None
-        if interrupted:
-            raise KeyboardInterrupt(f"{name}: {interrupted}")
+        if outcome.interrupted:
+            raise KeyboardInterrupt(f"{name}: {outcome.interrupted}")
         return self
 
-    def _learn(self, X: Any, y: Any, place: Any, every: int, resume: Any) -> str:
-        """Fit this estimator, which has learned nothing yet; return how Ctrl-C ended it, or ""."""
+    def _learn(self, X: Any, y: Any, place: Any, every: int, resume: Any) -> _Outcome:
+        """Learn from signals; what was learned before plays no part."""
         signals, fs, channels = self._signals(X)
         if channels is None and not _is_recordings(X):  # these have said so themselves
             warn_if_transposed(signals.shape)
@@ -303,38 +324,38 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         few = some_windows(signals)
         few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
         unit: float | None = None
-        for transformer in transformers:
+        for place, transformer in enumerate(transformers):
             with stage(_STAGES.get(type(transformer), "tensors"), show=show):
                 if isinstance(transformer, ConvolutionFeatures) and unit is not None:
-                    checks.check_parameters(transformer)
-                    transformer._learn(_every(signals, MAX_LEARNING_WINDOWS), unit)
+                    most = transformer._tuning.max_learning_windows
+                    transformer._fit_in_unit(_every(signals, most), unit)
                     continue
                 transformer.fit(few if part else signals)
                 if isinstance(transformer, SpectrogramTensor):
-                    transformer._divide_by_spread(few)
-                    unit = transformer.unit_  # all blocks see the same numbers
+                    transformers[place] = transformer._in_units_of(few)
+                    unit = transformers[place].unit_  # all blocks see the same numbers
         maker: Any = transformers[0] if len(transformers) == 1 else learn_blocks(transformers, few)
         augment = self.augment
         if augment is None:
             augment = augmentations.standard(as_float(np.nan_to_num(few)))
-        tensors = _tensors(signals, maker)
+        tensors = _tensors(signals, maker, size=self._tuning.blocks)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
-        keep = not isinstance(decompose, CPEstimator) or tensors.size <= IN_MEMORY_VALUES
-        keep = keep and not spread
+        small = tensors.size <= self._tuning.max_values_in_memory
+        keep = not spread and (small or not isinstance(decompose, CPEstimator))
         coupled = partial(_coupled, maker=maker, decompose=decompose)
 
         def view(
             generator: np.random.Generator, advance: Callable[[int], None] | None = None
         ) -> Any:
             seed = int(generator.integers(2**31))
-            made = _tensors(signals, maker, augment, seed)
-            return coupled(made.array(advance) if keep else made)
+            augmented = _tensors(signals, maker, augment, seed, self._tuning.blocks)
+            return coupled(augmented.array(advance) if keep else augmented)
 
         extra: dict[str, Any] = dict(kept)
         with threads.jobs(self.n_jobs):
             if _takes_nuisance(decompose):
                 with stage("nuisance covariance", show=show):
-                    differences = _nuisance_differences(few, maker, augment)
+                    differences = _nuisance_differences(few, maker, augment, self._tuning)
                     if differences is not None:
                         extra["nuisance"] = coupled(differences)
             with stage("tensors", show=show and keep, total=len(signals)) as advance:
@@ -355,13 +376,20 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         if show and hasattr(decompose, "verbose"):  # this fit was to be shown, not later ones
             before = getattr(self.decompose, "verbose", False)
             decompose = changed_fitted(decompose, verbose=before)
-        self.tensorize_ = list(transformers) if len(transformers) > 1 else transformers[0]
-        self.augment_, self.decompose_, self._maker = augment, decompose, maker
-        self.block_scales_ = maker.scales if isinstance(maker, SignalBlocks) else None
-        self.n_channels_in_, self.n_times_in_ = (int(d) for d in signals.shape[1:])
-        self.channels_ = channels
-        self.fs_ = fs
-        return interrupted
+        n_channels, n_times = (int(d) for d in signals.shape[1:])
+        attributes = {
+            "tensorize_": list(transformers) if len(transformers) > 1 else transformers[0],
+            "augment_": augment,
+            "decompose_": decompose,
+            "_maker": maker,
+            "block_scales_": maker.scales if isinstance(maker, SignalBlocks) else None,
+            "n_channels_in_": n_channels,
+            "n_times_in_": n_times,
+            "channels_": channels,
+            "fs_": fs,
+            "fitted_on_": None,
+        }
+        return _Outcome(attributes, interrupted)
 
     def _decomposition(self, rng: np.random.Generator) -> Any:
         """Return the unfitted decomposition, with seed, gaps and progress as they are here."""
@@ -388,7 +416,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         given = self.tensorize
         if given is None:
             given = _default("tensorize")
-            if not able or self.missing == "mask":
+            # Principal components of convolution features have both signs.
+            if not able or self.missing == "mask" or getattr(decompose, "nonnegative", False):
                 given = given[:1]
         blocks = list(given) if isinstance(given, list | tuple) else [given]
         if not blocks or not all(hasattr(t, "transform") for t in blocks):
@@ -432,9 +461,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"{self.channels_}; select and order them with recordings.select(channels=…)"
             )
         if is_dask(signals):
-            rows = _tensors(signals, self._maker)
-            made = self.decompose_.transform(_coupled(rows, self._maker, self.decompose_))
-            return cast(Array, made)
+            rows = _tensors(signals, self._maker, size=self._tuning.blocks)
+            found = self.decompose_.transform(_coupled(rows, self._maker, self.decompose_))
+            return cast(Array, found)
         tensorize, decompose = self._maker, self.decompose_
         masked = self.missing == "mask" and tensorize.missing == "error"
         if masked and self.block_scales_ is not None:
@@ -447,18 +476,93 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             tensorize = changed_fitted(tensorize, missing="mask")
             decompose = changed_fitted(decompose, missing="mask")
         with threads.jobs(self.n_jobs):
-            parts = [
+            blocks = [
                 checks.plain_output(decompose, _coupled(block, tensorize, decompose))
-                for block in SpectrogramSource(signals, tensorize).blocks()
+                for block in _tensors(signals, tensorize, size=self._tuning.blocks).blocks()
             ]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
 
     def tensors(self, X: Any) -> Array | list[Array]:
         """Tensors of signals as they are decomposed; a list for coupled blocks."""
         check_is_fitted(self, "decompose_")
-        made = np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
-        dims = getattr(self._maker, "block_dims", None)
-        return made if dims is None else Layout(dims, (1.0,) * len(dims)).split(made)
+        rows = np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
+        if not isinstance(self._maker, SignalBlocks):
+            return rows
+        dims = self._maker.block_dims
+        return Layout(dims, (1.0,) * len(dims)).split(rows)
+
+    def diagnose(
+        self,
+        X: Any,
+        groups: Any = None,
+        *,
+        y: Any = None,
+        n_seeds: int = 2,
+        n_splits: int = 2,
+        random_state: int = 0,
+    ) -> Diagnosis:
+        """Say whether the components can be trusted: are they found again, what do they explain.
+
+        The decomposition is fitted again with other seeds and to halves of the subjects, on
+        tensors of the fitted transformers; see :meth:`CPD.diagnose`. The model stays as it is.
+
+        Parameters
+        ----------
+        X : array-like [n, channel, time] or Recordings
+            The signals that the model was fitted on. Of more windows than fit into memory as
+            tensors, an even sample is used.
+        groups : array-like (n,), optional
+            Subject of each window; taken from :class:`Recordings` where these have groups.
+        y : array-like (n,), optional
+            Labels, where ``fit`` was given any.
+        n_seeds, n_splits, random_state : int
+            As in :meth:`CPD.diagnose`.
+        """
+        check_is_fitted(self, "decompose_")
+        decompose = self.decompose_
+        if not isinstance(decompose, CPEstimator):
+            raise InvalidInputError(
+                f"{type(decompose).__name__} has no components to diagnose; CPD, ATD and PLC do"
+            )
+        if groups is None and _is_recordings(X):
+            groups = X.groups
+        tensors, some, extra = self._decomposed(X, random_state)
+        for name, value in (("groups", groups), ("y", y)):
+            labels.check_length(value, len(X), name)
+            extra[name] = None if value is None else np.asarray(value)[some]
+        counts = {"n_seeds": n_seeds, "n_splits": n_splits, "random_state": random_state}
+        with threads.jobs(self.n_jobs):
+            return decompose.diagnose(tensors, **extra, **counts)
+
+    def _decomposed(
+        self, X: Any, seed: int = 0, *, nuisance: bool = False
+    ) -> tuple[Any, slice, dict[str, Any]]:
+        """Return what the decomposition is fitted to: tensors in memory, of which windows, extras.
+
+        Of more windows than fit into memory as tensors, an even sample is used.
+        """
+        decompose, maker = self.decompose_, self._maker
+        signals = self._signals(X)[0]
+        if is_dask(signals):
+            raise InvalidInputError(
+                "the model is fitted several times, in this process; pass some of the "
+                "windows of the Dask array, in memory"
+            )
+        size = int(np.prod(decompose.dims_))
+        some = slice(None, None, -(-len(signals) * size // self._tuning.max_values_in_memory))
+        signals, extra = signals[some], {}
+        with threads.jobs(self.n_jobs):
+            tensors = _coupled(_tensors(signals, maker).array(), maker, decompose)
+            if decompose._needs_view and self.augment_ is not None:
+                made = _tensors(signals, maker, self.augment_, seed).array()
+                extra["view"] = _coupled(made, maker, decompose)
+            if nuisance and _takes_nuisance(decompose) and self.augment_ is not None:
+                differences = _nuisance_differences(
+                    some_windows(signals), maker, self.augment_, self._tuning
+                )
+                if differences is not None:
+                    extra["nuisance"] = _coupled(differences, maker, decompose)
+        return tensors, some, extra
 
     @property
     def spectrogram_(self) -> SpectrogramTensor | None:
@@ -555,8 +659,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def factors_(self) -> list[Array]:
         """Factors of the first block: by default channels, frequencies, quantiles over time."""
         check_is_fitted(self, "decompose_")
-        coupled = getattr(self.decompose_, "block_dims_", None) is not None
-        factors: list[Any] = self.decompose_.factors_
+        model = self.decompose_
+        coupled = isinstance(model, CPEstimator) and model.block_dims_ is not None
+        factors: list[Any] = model.factors_
         return list(factors[0]) if coupled else list(factors)
 
     @property
@@ -588,7 +693,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                     f"{sizes[1]} samples does not fit windows of {self.n_channels_in_} and "
                     f"{self.n_times_in_}; fit again"
                 )
-        found = getattr(self.decompose_, "block_dims_", wanted)
+        model = self.decompose_
+        found = model.block_dims_ if isinstance(model, CPEstimator) else wanted
         if tuple(self.decompose_.dims_) != dims or found != wanted:
             raise InvalidInputError(
                 f"tensors of shape {dims}, in blocks {wanted}, do not fit a decomposition of "
@@ -614,6 +720,14 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.missing == "mask"
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a fit has found: all learned attributes by name, and how Ctrl-C ended it, or ""."""
+
+    attributes: dict[str, Any]
+    interrupted: str
 
 
 #: Parts whose parameters can be reached by name.
@@ -649,7 +763,9 @@ def _takes_nuisance(decompose: Any) -> bool:
     return able and decompose.missing == "error"
 
 
-def _nuisance_differences(few: Array, maker: Any, augment: Any) -> Array | None:
+def _nuisance_differences(
+    few: Array, maker: Any, augment: Any, tuning: FeaturesTuning = TUNING
+) -> Array | None:
     """Differences between tensors of two draws of each step of an augmentation. Equation E23.
 
     None where no step changes anything.
@@ -658,7 +774,8 @@ def _nuisance_differences(few: Array, maker: Any, augment: Any) -> Array | None:
     if not steps:
         return None
     one = maker.transform(as_float(few[:1]))
-    most = min(MAX_NUISANCE_WINDOWS, max(2, MAX_NUISANCE_VALUES // (len(steps) * one.size)))
+    allowed = max(2, tuning.max_nuisance_values // (len(steps) * one.size))
+    most = min(tuning.max_nuisance_windows, allowed)
     some = as_float(few[:: -(-len(few) // most)])
     rng = np.random.default_rng(0)
     out = np.empty((len(steps), len(some), *one.shape[1:]), one.dtype)
@@ -670,10 +787,9 @@ def _nuisance_differences(few: Array, maker: Any, augment: Any) -> Array | None:
 
 def _coupled(rows: Any, maker: Any, decompose: Any) -> Any:
     """Rows of coupled blocks as the decomposition takes them; anything else as it is."""
-    dims = getattr(maker, "block_dims", None)
-    if dims is None or not isinstance(decompose, CPEstimator):
-        return rows
-    return Joined(rows, dims)
+    if isinstance(maker, SignalBlocks) and isinstance(decompose, CPEstimator):
+        return Joined(rows, maker.block_dims)
+    return rows
 
 
 def _is_recordings(X: Any) -> bool:
@@ -681,10 +797,16 @@ def _is_recordings(X: Any) -> bool:
     return isinstance(X, Recordings) or (is_dask(getattr(X, "X", None)) and hasattr(X, "channels"))
 
 
-def _tensors(signals: Any, tensorize: Any, augment: Any = None, seed: int = 0) -> Any:
+def _tensors(
+    signals: Any,
+    tensorize: Any,
+    augment: Any = None,
+    seed: int = 0,
+    size: BlockSize = BLOCK_SIZE,
+) -> Any:
     """Return tensors that are made when they are needed, here or where the signals are."""
     if not is_dask(signals):
-        return SpectrogramSource(signals, tensorize, augment, seed)
+        return SpectrogramSource(signals, tensorize, augment, seed, size)
     from tensorcontrast.distributed.signals import spectrograms
 
-    return spectrograms(signals, tensorize, augment, seed)
+    return spectrograms(signals, tensorize, augment, seed, size)

@@ -15,6 +15,7 @@ from tensorcontrast import (
     SpectrogramTensor,
     load_model,
 )
+from tensorcontrast.classify import suggest
 from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
@@ -332,3 +333,20 @@ def test_parameters_of_the_default_features():
     model.set_params(features__decompose__rank=3)
     assert model.features.decompose.rank == 3
     assert clone(model).get_params()["features__decompose__rank"] == 3
+
+
+# -------------------------------------------------------------------------------- suggestions
+
+
+def test_suggestions_are_those_of_its_rows_and_probabilities(rec, model):
+    y = few(rec.y)
+    found = model.suggest(rec, 8, y, random_state=0)
+    assert len(set(found)) == 8
+    assert (np.asarray(y)[found] == -1).all()
+    rows = suggest.reduced_rows(model._rows(rec.X).astype(np.float32))
+    p = model.predict_proba(rec)
+    by_hand = suggest.order_rows(rows, y, 8, probability=p, random_state=0)
+    np.testing.assert_array_equal(found, by_hand)
+    others = model.suggest(rec.X, 8, y, exclude=found, groups=rec.groups, random_state=0)
+    assert not set(others) & set(found)
+    assert model.suggest(rec, 3).tolist() == []  # all windows of the recordings have a label

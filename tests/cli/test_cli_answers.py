@@ -2,8 +2,10 @@
 
 import csv
 import json
+import re
 import signal
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -251,6 +253,38 @@ def test_answers_have_times_and_probabilities(cli, place, trained, tmp_path):
     labels, probability = load_model(trained[0]).answers(rec)
     assert [r["label"] for r in rows] == labels.tolist()
     assert float(rows[3]["probability"]) == pytest.approx(probability[3].max(), abs=1e-6)
+
+
+def test_answers_are_explained(cli, place, trained, tmp_path):
+    call = ["predict", trained[0], place / "tomorrow.csv", "-o"]
+    path = tmp_path / "a.csv"
+    done = cli(*call, path, "--explain", "--probabilities", "--json")
+    assert done.code == 0, done.err
+    names = done.json["explained"]
+    assert names[:2] == ["against", "log_odds"]
+    assert names[-3:] == ["from_spectrogram", "from_random_convolutions", "from_intercept"]
+    for row in rows_of(path):
+        odds = np.log(float(row[f"p_{row['label']}"]) / float(row[f"p_{row['against']}"]))
+        total = sum(float(row[name]) for name in names if name.startswith("from_"))
+        assert total == pytest.approx(float(row["log_odds"]), abs=1e-4)
+        assert odds == pytest.approx(float(row["log_odds"]), abs=0.02)
+    assert cli(*call, tmp_path / "a.json", "--explain").code == 0
+    answers = json.loads((tmp_path / "a.json").read_text())["answers"]
+    assert set(names) <= set(answers[0])
+    wrong = cli(*call, tmp_path / "b.csv", "--explain", "--merge")
+    assert (wrong.code, "leave --merge out" in wrong.err) == (2, True)
+    assert cli(*call, tmp_path / "b.edf", "--explain").code == 2
+
+
+def test_the_report_shows_what_decides(cli, place, trained, tmp_path):
+    data = ["--data", place / "tomorrow.csv", "-o", tmp_path / "r.html"]
+    assert cli("report", trained[0], *data).code == 0
+    text = (tmp_path / "r.html").read_text()
+    for words in (
+        "What decides", "logistic regression on", "held-out accuracy", "held-out calibration error",
+        "Calibration on held-out labels", "Labels of each class: ", "What the answers rest on",
+    ):  # fmt: skip
+        assert words in text
 
 
 def test_merged_segments_in_every_format(cli, place, trained, tmp_path):
@@ -565,3 +599,118 @@ def test_the_commands_of_the_tutorial_run(cli, tmp_path, monkeypatch):
     assert done.json["accuracy"] > 0.6
     for name in ("trained.tcm", "timeline.csv", "timeline.svg", "page.html"):
         assert (tmp_path / name).stat().st_size > 100
+
+
+# ------------------------------------------------------------------------------- suggest
+
+
+def suggest_words(place, model, target, *more):
+    return ["suggest", model, place / "S*.csv", "--labels", place / "labels.csv", "-o", target,
+            "--groups", r"(?P<group>S\d)", "--json", *more]  # fmt: skip
+
+
+def table_of(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def truth_at(recording, start, end):
+    _, segments = day(int(recording[1]))
+    middle = (float(start) + float(end)) / 2
+    return next(name for a, b, name in segments if a <= middle < b)
+
+
+def test_suggestions_filled_in_by_hand_train_the_next_model(cli, place, trained, tmp_path):
+    target = tmp_path / "to-label.csv"
+    done = cli(*suggest_words(place, trained[0], target, "-n", 12))
+    assert done.code == 0, done.err
+    rows = table_of(target)
+    assert list(rows[0]) == ["recording", "start_s", "end_s", "label", "guess", "probability",
+                             "window"]  # fmt: skip
+    assert len(rows) == 12 == len(done.json["rows"])
+    labelled = [(f"S{k}.csv", a, b) for k in range(1, 4) for a, b, _ in day(k)[1][:5]]
+    for row in rows:
+        start, end = float(row["start_s"]), float(row["end_s"])
+        assert row["label"] == ""
+        assert row["guess"] in NAMES
+        assert 1 / 3 < float(row["probability"]) <= 1
+        assert all(row["recording"] != r or end <= a or start >= b for r, a, b in labelled)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+    (keys,) = re.findall(r"(?m)^\| `suggest` \| (.*) \|$", page)
+    listed = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", keys)))
+    assert set(done.json) - {"command", "warnings"} == listed
+    assert done.json["labelled"] == sum(trained[1]["labels"].values())
+    assert 0.8 < done.json["accuracy"]["low"] < done.json["accuracy"]["accuracy"] <= 1
+    assert 0 <= done.json["changed_by_last_labels"] < 0.5
+
+    for row in rows[:9]:  # three are left empty
+        row["label"] = truth_at(row["recording"], row["start_s"], row["end_s"])
+    write_labels(target, [list(row.values()) for row in rows], list(rows[0]))
+    words = train_words(place)
+    words[words.index(place / "labels.csv")] = target
+    again = cli(*words, "-o", tmp_path / "m.tcm", "--json")
+    assert again.code == 0, again.err
+    assert sum(again.json["labels"].values()) == 9
+
+    # What was left empty is not suggested again, and labels are carried over.
+    words = suggest_words(place, trained[0], tmp_path / "next.tsv", "-n", 5, "--skip", target,
+                          "--with-labels")  # fmt: skip
+    words[words.index(place / "labels.csv")] = target
+    done = cli(*words)
+    assert done.code == 0, done.err
+    new = {(row["recording"], row["start_s"]) for row in done.json["rows"]}
+    assert len(new) == 5
+    assert not new & {(row["recording"], float(row["start_s"])) for row in rows}
+    lines = (tmp_path / "next.tsv").read_text().splitlines()
+    assert len(lines) == 1 + 5 + 9
+    assert lines[-1].split("\t")[:4] == [*list(rows[8].values())[:3], rows[8]["label"]]
+
+
+def test_features_alone_suggest_before_there_are_labels(cli, place, trained, tmp_path):
+    features = tmp_path / "features.tcm"
+    load_model(trained[0]).extractor_.save(features)
+    words = ["suggest", features, place / "S1.csv", place / "S2.csv", "--step", 1]
+    done = cli(*words, "-n", 6, "-o", tmp_path / "a.csv")
+    assert done.code == 0, done.err
+    assert "6 of 178 windows, 0 are labelled" in done.out
+    rows = table_of(tmp_path / "a.csv")
+    assert {(row["guess"], row["probability"]) for row in rows} == {("", "")}
+    kinds = {truth_at(row["recording"], row["start_s"], row["end_s"]) for row in rows}
+    assert kinds == set(NAMES)
+    spans = sorted((row["recording"], float(row["start_s"])) for row in rows)
+    assert all(a[0] != b[0] or b[1] - a[1] >= 2 for a, b in pairwise(spans))
+    same = cli(*words, "-n", 6, "-o", tmp_path / "b.csv")
+    assert same.code == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (["-o", "x.json"], 2, "suggestions are written as .csv or .tsv"),
+        (["--with-labels"], 2, "--with-labels needs --labels FILE"),
+        (["-n", "0"], 2, "greater than or equal to 1"),
+        (["--labels", "all.csv"], 4, "none of the 45 windows is left to label"),
+        (["--labels", "none.csv"], 3, "no such file of labels"),
+        (["--skip", "none.csv"], 3, "no such file of labels"),
+    ],
+)
+def test_bad_suggestions_write_nothing(
+    cli, place, trained, tmp_path, monkeypatch, change, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    write_labels(tmp_path / "all.csv", [("S1", 0, 90, "rest")])
+    done = cli("suggest", trained[0], place / "S1.csv", "-o", "to-label.csv", *change)
+    assert done.code == code, done.err
+    assert message in " ".join(done.err.split())
+    assert [p.name for p in tmp_path.iterdir()] == ["all.csv"]
+
+
+def test_suggestions_need_times_and_keep_what_is_there(cli, data, model, place, trained, tmp_path):
+    done = cli("suggest", model, data, "-o", tmp_path / "x.csv")
+    assert done.code == 4
+    assert "the windows do not say when they are from" in done.err
+    (tmp_path / "x.csv").write_text("mine")
+    done = cli("suggest", trained[0], place / "S1.csv", "-o", tmp_path / "x.csv")
+    assert done.code == 3
+    assert (tmp_path / "x.csv").read_text() == "mine"

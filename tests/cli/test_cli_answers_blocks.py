@@ -2,13 +2,16 @@
 
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tensorcontrast import ContrastiveClassifier, Recordings, load_model
 from tensorcontrast.classify.timeline import Timeline
+from tensorcontrast.cli.commands.suggest import looked_at
 from tensorcontrast.cli.commands.train import chosen_windows, learn_classes
+from tensorcontrast.cli.shared.session import Session
 
 FS, LENGTH = 25, 50
 NAMES = ("rest", "run", "walk")
@@ -111,6 +114,31 @@ def test_a_store_is_answered_as_its_recordings_are(cli, twins, tmp_path):
     assert (tmp_path / "python.csv").read_text() == (tmp_path / "npz.csv").read_text()
 
 
+def test_a_store_is_suggested_from_as_its_recordings_are(cli, twins, tmp_path):
+    folder, _ = twins
+    rows = []
+    for kind in ("npz", "zarr"):
+        done = cli("suggest", folder / "npz.tcm", folder / f"days.{kind}", "-n", 7, "-o",
+                   tmp_path / f"{kind}.csv", "--json")  # fmt: skip
+        assert done.code == 0, done.err
+        rows.append(done.json["rows"])
+    assert len(rows[0]) == 7
+    assert [row["window"] for row in rows[0]] == [row["window"] for row in rows[1]]
+    assert all(row["window"] % 3 for row in rows[0])  # every third one has a label
+
+
+def test_of_many_windows_some_are_looked_at_with_their_numbers():
+    rec = recordings(1)
+    session = Session("suggest", quiet=True)
+    features = SimpleNamespace(missing="error")
+    some, numbers = looked_at(session, rec, features, max_windows=50)
+    assert len(some) == len(numbers) == 50
+    np.testing.assert_array_equal(some.X, rec.X[numbers])
+    assert (some.y >= 0).sum() == 25
+    every, numbers = looked_at(session, rec, features)
+    assert len(every) == len(rec) == len(numbers)
+
+
 def test_a_store_takes_a_table_of_labels_and_is_evaluated(cli, twins, tmp_path):
     folder, _ = twins
     new = recordings(1)
@@ -180,9 +208,10 @@ def test_some_windows_of_a_store_train_a_good_classifier(twins):
 
     stored = open_store(twins[0] / "days.zarr")
     whole = load_model(twins[0] / "zarr.tcm")
-    model = ContrastiveClassifier(random_state=0, smooth="viterbi")
+    new = ContrastiveClassifier(random_state=0, smooth="viterbi")
     window = stored.n_channels * stored.n_times * 8
-    learn_classes(Session("train"), model, whole.extractor_, stored, max_bytes=60 * window)
+    size = 60 * window
+    model = learn_classes(Session("train"), new, whole.extractor_, stored, max_bytes=size)
     assert model.extractor_ is whole.extractor_ and model.smooth == "viterbi"
     assert model.n_labels_.sum() == 40 == whole.n_labels_.sum()
     assert model.stay_ == whole.stay_

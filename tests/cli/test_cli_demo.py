@@ -78,7 +78,9 @@ def test_goes_on_with_synthetic_recordings_where_the_embedded_ones_are_missing(
     config = demo.configuration()
     assert [d.name for d in config.datasets] == ["synthetic"]
     assert "synthetic" in config.title
-    small = config.replace(methods=["pca"], seeds=1, draws=1)
+    few = {"n_samples": 300, "n_classes": 3, "n_subjects": 10}
+    few_data = [{"name": "synthetic", "options": few}]
+    small = config.replace(datasets=few_data, methods=["pca"], seeds=1, draws=1)
     monkeypatch.setattr(demo, "configuration", lambda: small)
     done = run("-o", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.output

@@ -63,6 +63,8 @@ def test_codes_presets_and_keys_are_listed(cli, data, model, other, tmp_path):
         "train": [data, "-r", 3, "-o", tmp_path / "trained.tcm"],
         "predict": [tmp_path / "trained.tcm", other, "-o", tmp_path / "a.csv"],
         "components": [model],
+        "export": [model, "-o", tmp_path / "model.onnx"],
+        "rank": [other, "--ranks", "1", "--starts", 1, "--splits", 1, "-p", "max_iter=3"],
         "datasets list": [],
         "datasets info": ["har"],
     }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.commands.probe import cross_validate, subject_folds
 from tensorcontrast.cli.shared.fingerprint import KEPT, known_share, sketch
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.evaluate.cross_validation import cross_validate, subject_folds
 from tensorcontrast.evaluate.protocol import linear_probe
 
 
@@ -237,7 +237,28 @@ def test_components_are_drawn(cli, model, tmp_path, suffix, start):
     assert cli("components", model, "-o", tmp_path / "c.txt").code == 2
 
 
-def test_components_need_labels_to_speak_for_classes(cli, model, recordings, tmp_path):
+def test_components_without_labels_are_explained_by_windows(cli, model, recordings, tmp_path):
     path = Recordings(recordings.X, fs=100).save(tmp_path / "x.npz")
-    done = cli("components", model, "--data", path)
-    assert (done.code, "--labels" in done.err) == (4, True)
+    done = cli("components", model, "--data", path, "--json")
+    assert done.code == 0
+    found = done.json["components"][0]
+    assert "class" not in found
+    assert len(found["explanation"]["windows"]) == 3
+
+
+def test_one_feature_is_explained(cli, model, data, tmp_path):
+    path = tmp_path / "f.png"
+    done = cli("components", model, "--only", 1, "--data", data, "-o", path, "--json")
+    assert done.code == 0 and path.read_bytes()[:4] == b"\x89PNG"
+    (found,) = done.json["components"]
+    e = found["explanation"]
+    assert found["component"] == e["index"] == 1
+    for name in ("channel_share", "frequency_share", "time_share"):
+        assert sum(e[name]) == pytest.approx(1, abs=1e-6)
+    assert set(e["blocks"]) == {"spectrogram", "random convolutions"}
+    assert found["what"].startswith(e["sentence"])
+    assert set(found["class_means"]) == {"rest", "move", "think"}
+    text = cli("components", model, "--only", 1).out
+    assert "component 1:" in text and "of its variance" in " ".join(text.split()).lower()
+    wrong = cli("components", model, "--only", 3)
+    assert (wrong.code, "the model has 3 features" in wrong.err) == (2, True)

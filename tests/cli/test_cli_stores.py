@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tensorcontrast import ContrastiveFeatures, Recordings, load_model
-from tensorcontrast.cli.shared import feature_files, stored
+from tensorcontrast.cli.shared import stored
 from tensorcontrast.cli.shared.feature_files import writing
 from tensorcontrast.errors import FileError, InvalidInputError
 
@@ -154,11 +155,18 @@ def test_components_and_reports_of_a_store(cli, model, twin, tmp_path):
     assert texts[0] == texts[1]
 
 
-def test_a_report_shows_some_windows_of_a_large_store(cli, model, twin, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "SHOWN", 40)
-    done = cli("report", model, "--data", twin[1], "-o", tmp_path / "r.md", "--json")
-    assert (done.code, done.json["samples"]) == (0, 40)
-    assert "40 of 90 windows" in done.err
+@pytest.mark.parametrize("limit", ["max_shown_windows", "max_shown_bytes"])
+def test_a_report_shows_some_windows_of_a_large_store(model, twin, limit):
+    from tensorcontrast.distributed import open_store
+
+    rec, notes = open_store(twin[1]), []
+    window = rec.n_channels * rec.n_times * rec.X.dtype.itemsize
+    tuning = stored.StoreTuning(**{limit: 40 * (window if limit.endswith("bytes") else 1)})
+    session = SimpleNamespace(note=notes.append)
+    shown = stored.sampled(session, rec, load_model(model), tuning)
+    chosen = np.linspace(0, 89, 40).round().astype(int)
+    np.testing.assert_array_equal(shown.X, Recordings.load(twin[0]).X[chosen])
+    assert notes == ["40 of 90 windows are shown"]
 
 
 def test_the_channels_of_the_model_are_picked_and_long_signals_cut(
@@ -240,7 +248,7 @@ def test_clusters_are_for_stores(cli, model, twin, tmp_path):
 
 def test_only_blocks_are_in_memory(model, twin, monkeypatch):
     """No call sees more windows than a block has, and every window comes once, in order."""
-    monkeypatch.setattr(stored, "BLOCK", 20)
+    tuning = stored.StoreTuning(max_block_windows=20)
     seen = []
     transform = ContrastiveFeatures.transform
 
@@ -253,35 +261,34 @@ def test_only_blocks_are_in_memory(model, twin, monkeypatch):
     from tensorcontrast.distributed import open_store
 
     rec = open_store(twin[1])
-    blocks = list(stored.feature_blocks(fitted, rec))
+    blocks = list(stored.feature_blocks(fitted, rec, tuning=tuning))
     assert seen == [17, 17, 17, 17, 17, 5]
     expected = transform(fitted, Recordings.load(twin[0]))
     np.testing.assert_allclose(np.concatenate(blocks), expected, rtol=1e-5, atol=1e-6)
     seen.clear()
-    monkeypatch.setattr(stored, "BLOCK", 8)  # smaller than a chunk, which is read once
-    assert sum(map(len, stored.feature_blocks(fitted, rec))) == 90
+    tuning = stored.StoreTuning(max_block_windows=8)  # smaller than a chunk, which is read once
+    assert sum(map(len, stored.feature_blocks(fitted, rec, tuning=tuning))) == 90
     assert seen == [8, 8, 1] * 5 + [5]
     seen.clear()
-    monkeypatch.setattr(stored, "BLOCK", 40)  # several chunks at a time
-    assert sum(map(len, stored.feature_blocks(fitted, rec))) == 90
+    tuning = stored.StoreTuning(max_block_windows=40)  # several chunks at a time
+    assert sum(map(len, stored.feature_blocks(fitted, rec, tuning=tuning))) == 90
     assert seen == [34, 34, 22]
     seen.clear()
-    monkeypatch.setattr(stored, "BLOCK_BYTES", 3 * 64 * 4 * 10)  # ten windows of float32
-    assert sum(map(len, stored.feature_blocks(fitted, rec))) == 90
+    tuning = stored.StoreTuning(max_block_bytes=3 * 64 * 4 * 10)  # ten windows of float32
+    assert sum(map(len, stored.feature_blocks(fitted, rec, tuning=tuning))) == 90
     assert max(seen) <= 10
 
 
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet", "zarr"])
-def test_rows_of_any_blocks_make_the_same_file(recordings, tmp_path, suffix, monkeypatch):
+def test_rows_of_any_blocks_make_the_same_file(recordings, tmp_path, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow", reason="needs the extra 'data'")
-    monkeypatch.setattr(feature_files, "GROUP_ROWS", 32)
-    monkeypatch.setattr(feature_files, "CHUNK_BYTES", 25 * 4 * 4)
+    small = {"group_rows": 32, "chunk_bytes": 25 * 4 * 4}
     features = np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32)
     tables = []
     for i, sizes in enumerate(([90], [1] * 90, [40, 0, 50], [33, 33, 24])):
         path = tmp_path / f"{i}.{suffix}"
-        with writing(path, recordings, 4) as write:
+        with writing(path, recordings, 4, **small) as write:
             at = 0
             for size in sizes:
                 write(features[at : at + size])
@@ -465,7 +472,7 @@ def test_the_memory_of_a_transform_does_not_grow_with_the_store(cli, model, tmp_
     rng = np.random.default_rng(0)
     block = rng.normal(size=(1000, 3, 64)).astype(np.float32)
     peaks = []
-    for n in (20_000, 80_000):
+    for n in (15_000, 60_000):
         store = tmp_path / f"{n}.zarr"
         array = zarr.create_array(
             str(store), shape=(n, 3, 64), chunks=(1000, 3, 64), dtype="float32", compressors=None
@@ -490,5 +497,5 @@ def test_the_memory_of_a_transform_does_not_grow_with_the_store(cli, model, tmp_
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout))
         assert json.loads((target / "features" / "zarr.json").read_text())["shape"] == [n, 3]
-    signals = 60_000 * 3 * 64 * 4
+    signals = 45_000 * 3 * 64 * 4
     assert peaks[1] - peaks[0] < signals / 3, peaks

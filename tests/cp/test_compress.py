@@ -7,8 +7,9 @@ from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.cp import compress, kernels
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.options import build
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.errors import InvalidInputError, NumericalError
 from tensorcontrast.solvers import prepare
+from tensorcontrast.solvers.tuning import Tuning
 from tensorcontrast.sources import source
 
 DIMS = [(7,), (5, 6), (4, 6, 5), (3, 4, 2, 5)]
@@ -41,21 +42,20 @@ def slow_core(x, bases):
 
 @pytest.mark.parametrize("dims", DIMS)
 @pytest.mark.parametrize("tile", [1, 2**18])
-def test_mode_grams_are_those_of_a_loop(dims, tile, monkeypatch):
-    monkeypatch.setattr(compress, "_TILE", tile)
+def test_mode_grams_are_those_of_a_loop(dims, tile):
     X = samples(dims)
-    for k, G in enumerate(compress.mode_grams(X)):
+    for k, G in enumerate(compress.mode_grams(X, tile_values=tile)):
         np.testing.assert_allclose(G, slow_gram(X, k), rtol=1e-10)
 
 
 @pytest.mark.parametrize("dims", DIMS)
-def test_cores_and_refined_grams_are_those_of_a_loop(dims, monkeypatch):
-    monkeypatch.setattr(compress, "_TILE", 200)
+def test_cores_and_refined_grams_are_those_of_a_loop(dims):
     X, ranks = samples(dims), [max(1, d - 1) for d in dims]
     bases = bases_of(dims, ranks)
     cores = np.stack([slow_core(x, bases) for x in X])
-    np.testing.assert_allclose(compress.project(X, bases), cores.reshape(len(X), -1), rtol=1e-9)
-    for k, G in enumerate(compress.refined_grams(X, bases)):
+    found = compress.project(X, bases, tile_values=200)
+    np.testing.assert_allclose(found, cores.reshape(len(X), -1), rtol=1e-9)
+    for k, G in enumerate(compress.refined_grams(X, bases, tile_values=200)):
         others = [
             np.eye(d) if j == k else V for j, (d, V) in enumerate(zip(dims, bases, strict=True))
         ]
@@ -164,12 +164,14 @@ def test_full_ranks_are_the_fit_of_the_data_itself(planted):
     np.testing.assert_allclose(full.reconstruction_error_, whole.reconstruction_error_, rtol=1e-4)
 
 
-def test_auto_leaves_data_in_memory_alone_and_compresses_blocks(monkeypatch, planted):
+def test_auto_leaves_data_in_memory_alone_and_compresses_blocks(planted):
     X, _ = planted
-    monkeypatch.setattr(compress, "MIN_VALUES_TO_COMPRESS", 1)
-    monkeypatch.setattr(compress, "CORE_PER_RANK", 24)
-    assert CPD(3, random_state=0).fit(X).core_dims_ == X.shape[1:]
-    model = CPD(3, random_state=0).fit(list(np.array_split(X, 3)).__iter__)
+    model = CPD(3, random_state=0)
+    model._tuning = Tuning(
+        compress=compress.CompressTuning(core_per_rank=24, min_values_to_compress=1)
+    )
+    assert model.fit(X).core_dims_ == X.shape[1:]
+    model.fit(list(np.array_split(X, 3)).__iter__)
     assert np.prod(model.core_dims_) <= 72
     assert model.center_.shape == X.shape[1:]
     assert [U.shape for U in model.factors_] == [(9, 3), (14, 3), (11, 3)]
@@ -207,3 +209,14 @@ def test_the_lost_energy_is_part_of_the_norm(planted):
     assert np.sum(rows**2) < norm
     for V in ready.bases:
         np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-5)
+
+
+def test_when_compression_is_tried_and_what_it_asks_for():
+    spectra = [np.array([4.0, 1.0, 0.0]), np.array([3.0, 2.0])]
+    assert compress.wanted_ranks(None, spectra, 2) is None
+    assert not compress.may_compress(None, (10**9, 100, 100), 2)
+    assert compress.may_compress((2, 2), (10, 3, 2), 2)
+    assert compress.may_compress(0.9, (10, 3, 2), 2)
+    assert not compress.may_compress("auto", (10, 3, 2), 2)
+    with pytest.raises(NumericalError, match=r"squares of X leave the range.*compress=None"):
+        compress.spectrum(np.array([[np.inf, 0.0], [0.0, 1.0]]))

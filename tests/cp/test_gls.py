@@ -8,10 +8,9 @@ import pytest
 from tensorcontrast import CPD, PLC, load_model
 from tensorcontrast.cp import compress, gls, kernels
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import metric
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
-from tensorcontrast.solvers import gradient
+from tensorcontrast.solvers.tuning import Tuning
 from tensorcontrast.utils import threads
 
 DIMS, RANK, N = (5, 6, 4), 3, 90
@@ -117,12 +116,11 @@ def test_power_1_leaves_the_oblique_coordinates():
     np.testing.assert_array_equal(gls.overlap_mixing(gram, 0.1, 1.0), np.eye(3))
 
 
-def test_power_one_half_keeps_distances_between_reconstructions(monkeypatch):
-    monkeypatch.setattr(gls, "OVERLAP_RIDGE", 1e-13)
+def test_power_one_half_keeps_distances_between_reconstructions():
     rng, factors, *_ = made_up()
     X, H = rng.normal(size=(9, 20)), kernels.khatri_rao(factors)
     oblique = X @ gls.projector(factors, 1e-12, None, 1.0)
-    rows, made = X @ gls.projector(factors, 1e-12, None, 0.5), oblique @ H.T
+    rows, made = X @ gls.projector(factors, 1e-12, None, 0.5, 1e-13), oblique @ H.T
 
     def distances(A):
         return np.linalg.norm(A[:, None] - A[None, :], axis=2)
@@ -194,7 +192,7 @@ def test_directions_do_not_depend_on_threads():
         again = gls.principal_directions(rows)
     np.testing.assert_array_equal(again[0], first[0])
     np.testing.assert_array_equal(again[1], first[1])
-    assert len(first[0]) == gls.MAX_DIRECTIONS
+    assert len(first[0]) == gls.TUNING.max_directions
 
 
 def test_rows_that_do_not_vary_have_no_direction():
@@ -245,7 +243,7 @@ def test_the_metric_is_as_strong_as_the_region_allows():
         before = g
     # All of the room that there could be: s ends at its least.
     most = gls.select_strength(X, norm, factors, 1e-3, found, 100.0)
-    assert most.strength == pytest.approx(gls.MIN_STRENGTH * np.sqrt(variances.sum()))
+    assert most.strength == pytest.approx(gls.TUNING.min_strength * np.sqrt(variances.sum()))
 
 
 def test_the_error_of_E12_is_that_of_no_gains():
@@ -351,7 +349,7 @@ def test_E23_classes_and_metric_are_found_from_each_other_in_turn(rounds):
     for W, own in zip(seen, given, strict=True):
         columns = gls.projector(factors, 1e-3, selected.metric, gls.OVERLAP_POWER)
         np.testing.assert_allclose(W, X @ columns, atol=1e-9)
-        deviations = gls.within_class_deviations(X, own, gls.MAX_DEVIATIONS)
+        deviations = gls.within_class_deviations(X, own, gls.TUNING.max_deviations)
         selected = by_hand((nuisance, 1.0), (deviations, 0.7))
     assert found.strength == pytest.approx(selected.strength)
     np.testing.assert_allclose(found.metric.gains, selected.metric.gains)
@@ -409,7 +407,7 @@ def test_factors_are_those_of_the_cpd_that_it_starts_from(data, model, plain):
 def test_inverse_transform_gives_the_reconstruction_of_oblique_coordinates(data, model):
     X = data[0]
     flat = ((X - model.center_) / model.scale_).reshape(N, -1).astype("f8")
-    found = metric.metric_of(model)
+    found = model._model.metric
     W = flat @ gls.projector(model.factors_, model.ridge_, found, 1.0).astype("f8")
     made = (W @ kernels.khatri_rao(model.factors_).T).reshape(X.shape) * model.scale_
     found = model.inverse_transform(model.transform(X)) - model.center_
@@ -575,11 +573,12 @@ def test_a_few_windows_are_enough(n, data):
 
 
 @pytest.mark.parametrize("graph", ["pseudo", "true"])
-def test_the_metric_of_many_windows_is_found_from_some(graph, data, monkeypatch):
-    monkeypatch.setattr(gradient, "DESCENT_ROWS", 60)
+def test_the_metric_of_many_windows_is_found_from_some(graph, data):
     X, rows = data
     y = np.where(np.arange(N) < 40, np.arange(N) % 2, -1)
-    model = build(PLC, **FAST, graph=graph, epsilon=0.2).fit(X, y, nuisance=rows)
+    model = build(PLC, **FAST, graph=graph, epsilon=0.2)
+    model._tuning = Tuning(max_descent_windows=60)
+    model.fit(X, y, nuisance=rows)
     assert model.nuisance_gains_ is not None
     assert model.features_.shape == (N, RANK)
     assert model.labels_.shape == (N,)
@@ -744,7 +743,7 @@ def test_nuisance_without_variance_is_none(data):
 def test_cpd_has_the_coordinates_of_E12(data):
     model = build(CPD, **FAST).fit(data[0])
     assert model.nuisance_gains_ is None
-    assert metric.mixing_of(model) is None
+    assert model._model.mixing() is None
 
 
 # ----------------------------------------------------------------------------- files

@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast.cp import kmeans
 from tensorcontrast.cp.graph import (
     GraphPart,
     SignedGraph,
@@ -18,8 +17,15 @@ from tensorcontrast.cp.graph import (
     cluster_space,
     label_change,
 )
-from tensorcontrast.cp.kmeans import Cells, Space, find_cells, moments
-from tensorcontrast.cp.partition import Whole, add
+from tensorcontrast.cp.kmeans import (
+    Cells,
+    KMeansTuning,
+    Space,
+    column_statistics,
+    find_cells,
+    nearest,
+)
+from tensorcontrast.cp.partition import InMemory, add
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import threads
 
@@ -125,7 +131,7 @@ def test_dense_on_a_sample_of_the_nodes():
 
 
 @dtypes
-def test_class_sums(monkeypatch, dtype):
+def test_class_sums(dtype):
     rng = np.random.default_rng(4)
     labels, V = rng.integers(0, 3, 17), rng.standard_normal((17, 4)).astype(dtype)
     labels[labels == 1] = 0  # a class that nobody is in
@@ -133,8 +139,7 @@ def test_class_sums(monkeypatch, dtype):
     for i, c in enumerate(labels):
         slow[c] += V[i]
     for few in (512, 2):
-        monkeypatch.setattr(kmeans, "MAX_CLASSES_FOR_ONE_HOT", few)
-        sums = class_sums(labels, V, 5)
+        sums = class_sums(labels, V, 5, max_one_hot_classes=few)
         assert sums.dtype == np.float64
         np.testing.assert_allclose(sums, slow, atol=1e-5)
 
@@ -194,34 +199,34 @@ def test_features_that_are_all_equal(dtype):
 
 
 @pytest.mark.parametrize("threshold", [20_000, 10])
-def test_fewer_distinct_samples_than_clusters(monkeypatch, threshold):
+def test_fewer_distinct_samples_than_clusters(threshold):
     # Some clusters stay empty; their numbers are kept for the next warm start.
-    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+    tuning = KMeansTuning(max_first_rows=threshold)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         y = rng.integers(0, 3, 60)
         W = rng.standard_normal((3, 4))[y]
-        labels, centers = cluster(W, 6, seed=seed)
+        labels, centers = cluster(W, 6, seed=seed, tuning=tuning)
         assert labels.min() >= 0 and labels.max() < 6
         assert adjusted_rand_score(y, labels) == 1.0
         assert centers.shape == (6, 4) and np.isfinite(centers).all()
-        again, _ = cluster(W, 6, centers=centers, seed=seed)
+        again, _ = cluster(W, 6, centers=centers, seed=seed, tuning=tuning)
         assert adjusted_rand_score(y, again) == 1.0
         np.testing.assert_array_equal(SignedGraph(labels).dense(), explicit(y))
 
 
 @pytest.mark.parametrize("threshold", [20_000, 50])
-def test_warm_start_keeps_the_numbering(monkeypatch, threshold):
-    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+def test_warm_start_keeps_the_numbering(threshold):
+    tuning = KMeansTuning(max_first_rows=threshold)
     W, _ = blobs()
-    labels, centers = cluster(W, 4, seed=3)
+    labels, centers = cluster(W, 4, seed=3, tuning=tuning)
     moved = W + 0.01 * np.random.default_rng(1).standard_normal(W.shape)
     for seed in range(5):  # whatever the seed
-        again, new_centers = cluster(moved, 4, centers=centers, seed=seed)
+        again, new_centers = cluster(moved, 4, centers=centers, seed=seed, tuning=tuning)
         np.testing.assert_array_equal(again, labels)
         assert new_centers.shape == centers.shape
     turned = centers[[2, 0, 3, 1]]
-    renumbered, _ = cluster(moved, 4, centers=turned, seed=0)
+    renumbered, _ = cluster(moved, 4, centers=turned, seed=0, tuning=tuning)
     np.testing.assert_array_equal(np.array([2, 0, 3, 1])[renumbered], labels)
 
 
@@ -234,48 +239,49 @@ def test_centers_of_another_shape_are_no_start():
 
 @dtypes
 @pytest.mark.parametrize("threshold", [20_000, 50])
-def test_repeatable_to_the_bit(monkeypatch, dtype, threshold):
-    monkeypatch.setattr(kmeans, "FIRST_ROWS", threshold)
+def test_repeatable_to_the_bit(dtype, threshold):
+    tuning = KMeansTuning(max_first_rows=threshold)
     W = np.random.default_rng(0).standard_normal((700, 6)).astype(dtype)
-    first, centers = cluster(W, 5, seed=11)
+    first, centers = cluster(W, 5, seed=11, tuning=tuning)
     for _ in range(3):
-        labels, again = cluster(W, 5, seed=11)
+        labels, again = cluster(W, 5, seed=11, tuning=tuning)
         np.testing.assert_array_equal(labels, first)
         np.testing.assert_array_equal(again, centers)
-    warm = [cluster(W, 5, centers=centers, seed=2) for _ in range(3)]
+    warm = [cluster(W, 5, centers=centers, seed=2, tuning=tuning) for _ in range(3)]
     for labels, again in warm:
         np.testing.assert_array_equal(labels, warm[0][0])
         np.testing.assert_array_equal(again, warm[0][1])
 
 
 class Halves:
-    """Rows in two parts, as :mod:`.parts` asks for: sums of what each gives."""
+    """Rows in two partitions, as :mod:`.partition` asks for: sums of what each gives."""
 
     def __init__(self, W, at):
         self.n_samples, self.cut = len(W), at
         self.asked = 0
 
-    def summed(self, function, held):
+    def summed(self, function, array):
         self.asked += 1
-        found = add(*(function(part) for part in (held[: self.cut], held[self.cut :])))
+        found = add(*(function(part) for part in (array[: self.cut], array[self.cut :])))
         return lambda: found
 
-    def rows(self, held, index):
+    def rows(self, array, index):
         self.asked += len(index)
-        return held[index]
+        return array[index]
 
 
 @dtypes
-@pytest.mark.parametrize("first_rows", [1000, 300])
-def test_parts_change_nothing(monkeypatch, dtype, first_rows):
-    monkeypatch.setattr(kmeans, "FIRST_ROWS", first_rows)
-    monkeypatch.setattr(threads, "STRIP_ROWS", 64)
+@pytest.mark.parametrize("first_rows", [2000, 300])
+def test_partitions_change_nothing(dtype, first_rows):
+    tuning = KMeansTuning(max_first_rows=first_rows)
     rng = np.random.default_rng(0)
-    W = (rng.standard_normal((700, 6)) * [1, 2, 3, 4, 5, 0] + 7).astype(dtype)
+    W = (rng.standard_normal((1200, 6)) * [1, 2, 3, 4, 5, 0] + 7).astype(dtype)
     centers = None
     for _ in range(3):
-        labels, new = cluster(W, 5, centers=centers, seed=11)
-        cells = find_cells(Halves(W, 320), W, 5, W.dtype, centers=centers, seed=11)
+        labels, new = cluster(W, 5, centers=centers, seed=11, tuning=tuning)
+        cells = find_cells(
+            Halves(W, threads.STRIP_ROWS), W, 5, W.dtype, centers=centers, seed=11, tuning=tuning
+        )
         np.testing.assert_allclose(cells.centers, new, atol=1e-6)
         np.testing.assert_array_equal(cells.labels(W), labels)
         W, centers = W + 0.2 * rng.standard_normal(W.shape).astype(dtype), new
@@ -287,35 +293,35 @@ def test_warm_steps_are_those_of_lloyd():
     V = cluster_space(W)
     centers = V[:4].copy()
     labels, found = cluster(W, 4, centers=centers)
-    slow = KMeans(4, init=centers, n_init=1, max_iter=kmeans.WARM_STEPS, tol=0).fit(V)
+    slow = KMeans(4, init=centers, n_init=1, max_iter=KMeansTuning().max_warm_steps, tol=0).fit(V)
     np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
     np.testing.assert_array_equal(labels, slow.labels_)
 
 
-@pytest.mark.parametrize(("bound", "rows"), [("FIRST_ROWS", 50), ("ROWS_EACH", 12)])
-def test_a_bounded_sample_gives_the_first_centres(monkeypatch, bound, rows):
+@pytest.mark.parametrize(
+    "tuning", [KMeansTuning(max_first_rows=50), KMeansTuning(max_first_rows_per_cluster=12)]
+)
+def test_a_bounded_sample_gives_the_first_centres(tuning):
     W, y = blobs(n=400)
-    monkeypatch.setattr(kmeans, bound, rows)
     parts = Halves(W, 100)
-    cells = find_cells(parts, W, 4, W.dtype, seed=1)
-    assert parts.asked < 50 + 2 + kmeans.FIRST_STEPS  # rows and sums that came here
+    cells = find_cells(parts, W, 4, W.dtype, seed=1, tuning=tuning)
+    assert parts.asked < 50 + 2 + tuning.max_first_steps  # rows and sums that came here
     assert adjusted_rand_score(y, cells.labels(W)) == 1.0
     means = np.array([cells.space(W[y == c]).mean(axis=0) for c in range(4)])
     found = np.sort(cells.centers, axis=0)
     np.testing.assert_allclose(found, np.sort(means, axis=0), atol=1e-6)
 
 
-def test_a_centre_without_rows_goes_to_the_farthest_row(monkeypatch):
-    monkeypatch.setattr(threads, "STRIP_ROWS", 16)
-    W, y = blobs(k=4)
+def test_a_centre_without_rows_goes_to_the_farthest_row():
+    W, y = blobs(n=600, k=4)
     _, centers = cluster(W, 4)
     lost = centers.copy()
     lost[2] = 1e3
-    for parts in (Whole(len(W)), Halves(W, 48)):
+    for parts in (InMemory(len(W)), Halves(W, threads.STRIP_ROWS)):
         cells = find_cells(parts, W, 4, W.dtype, centers=lost)
         assert adjusted_rand_score(y, cells.labels(W)) == 1.0
     # The row itself: the farthest one of all, and it leaves the sum of its old cluster.
-    space = Space.from_moments(moments(W)[0], W.dtype)
+    space = Space.from_statistics(column_statistics(W)[0], W.dtype)
     cells = Cells(space, lost)
     V = space(W)
     distance = np.square(V[:, None] - lost[None]).sum(axis=2)
@@ -325,14 +331,14 @@ def test_a_centre_without_rows_goes_to_the_farthest_row(monkeypatch):
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e7])
-def test_moments_of_parts_do_not_cancel(offset):
+def test_statistics_of_partitions_do_not_cancel(offset):
     W = np.random.default_rng(0).standard_normal((1000, 3)) + offset
-    (a,), (b,) = moments(W[:300]), moments(W[300:])
+    (a,), (b,) = column_statistics(W[:300]), column_statistics(W[300:])
     both = a.merge(b)
     np.testing.assert_allclose(both.squares / 1000, W.var(axis=0), rtol=1e-7)
     np.testing.assert_allclose(both.mean, W.mean(axis=0), rtol=1e-12)
     assert both.peak == np.abs(W).max()
-    assert moments(W[:0])[0].merge(a).n == 300
+    assert column_statistics(W[:0])[0].merge(a).n == 300
 
 
 def test_parts_of_the_graph_make_the_whole():
@@ -441,3 +447,21 @@ def test_label_change():
     assert label_change(new, new) == 0.0
     assert label_change(None, new) == 1.0
     assert label_change(old[:2], new) == 1.0
+
+
+def test_statistics_of_parts_are_those_of_all_and_empty_parts_change_nothing():
+    W = np.random.default_rng(0).standard_normal((30, 3)) + 100
+    (whole,) = column_statistics(W)
+    (none,) = column_statistics(W[:0])
+    first, second = column_statistics(W[:11])[0], column_statistics(W[11:])[0]
+    for found in (first.merge(second), none.merge(first).merge(none).merge(second)):
+        assert found.n == 30
+        np.testing.assert_allclose(found.mean, whole.mean, rtol=1e-12)
+        np.testing.assert_allclose(found.squares, whole.squares, rtol=1e-9)
+    assert none.merge(none).n == 0
+
+
+def test_the_nearest_centre_is_that_of_a_loop():
+    V, centers = np.random.default_rng(0).standard_normal((2, 20, 3))
+    slow = [np.argmin([((v - c) ** 2).sum() for c in centers[:5]]) for v in V]
+    np.testing.assert_array_equal(nearest(V, centers[:5]), slow)

@@ -488,3 +488,18 @@ def test_kernels_agree_for_any_shape(dims, n, rank, seed):
     assert value == pytest.approx(slow, rel=1e-9, abs=1e-9)
     unit, gain, index = kernels.normal_form(factors, np.linalg.norm(W, axis=0))
     np.testing.assert_allclose(kernels.cp_to_flat(W[:, index] * gain, unit), W @ H.T, atol=1e-10)
+
+
+def test_arrays_in_the_blocks_of_coupled_factors():
+    made = kernels.CoupledFactors([[np.ones((3, 2))], [np.ones((4, 2))] * 2])
+    doubled = kernels.like(made, [2 * U for U in made])
+    assert [len(block) for block in doubled.blocks] == [1, 2]
+    assert all((U == 2).all() for U in doubled)
+    with pytest.raises(InvalidInputError, match="more than 3 arrays for the factors"):
+        made.like([np.ones((3, 2))] * 4)
+
+
+def test_what_cores_lose_is_zero_within_rounding():
+    assert kernels.lost_squared(10.0, 8.0) == 2.0
+    assert kernels.lost_squared(10.0, 10.0 - 1e-13) == 0.0
+    assert kernels.lost_squared(10.0, 10.1) == 0.0

@@ -464,3 +464,40 @@ def test_float32_stays_float32_and_agrees(features):
         for a, b in zip(fast if isinstance(fast, tuple) else (fast,), slow, strict=True):
             assert a.dtype == np.float32, name
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.02])
+@pytest.mark.parametrize("weights", [None, 0.5])
+@pytest.mark.parametrize("known", [False, True])
+def test_graph_softmax_is_a_loop_over_windows(temperature, weights, known):
+    """E20 with labels of some windows; at a low temperature exp(z) itself would overflow."""
+    rng = np.random.default_rng(0)
+    W, V = rng.standard_normal((2, 8, 3))
+    labels, true = np.array([0, 0, 1, 1, 2, 2, 0, 3]), np.array([0, 1, 1, -1, -1, 0, -1, -1])
+    graph = SignedGraph(labels)
+    if known:
+        each = None if weights is None else np.full(8, weights)
+        graph = SignedGraph(labels, known=true, weights=each)
+    value, (g_w, g_v) = losses.graph_softmax(W, V, graph, temperature, gamma=0.5)
+    W_hat, V_hat = (A / np.linalg.norm(A, axis=1, keepdims=True) for A in (W, V))
+    slow = 0.0
+    for i in range(8):
+        p = np.zeros(8)
+        for j in range(8):
+            same = float(labels[i] == labels[j])
+            if known and true[i] >= 0 and true[j] >= 0:
+                share = 1.0 if weights is None else weights**2
+                same += share * (float(true[i] == true[j]) - same)
+            p[j] = 1.0 if i == j else 0.5 * same
+        z = V_hat @ W_hat[i] / temperature
+        log_sum = z.max() + np.log(np.exp(z - z.max()).sum())
+        slow += (log_sum - p @ z / p.sum()) / 8
+    assert value == pytest.approx(slow, rel=1e-10)
+    for at in ((0, 0), (3, 2), (7, 1)):
+        for A, gradient in ((W, g_w), (V, g_v)):
+            ends, kept = [], A[at]
+            for step in (1e-6, -1e-6):
+                A[at] = kept + step
+                ends.append(losses.graph_softmax(W, V, graph, temperature, gamma=0.5)[0])
+            A[at] = kept
+            assert gradient[at] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-7)

@@ -32,6 +32,8 @@ def test_watch_without_importing_seglearn(monkeypatch):
         assert not name.startswith("seglearn"), "seglearn was imported"
         return real(name, *args, **kwargs)
 
+    for name in [name for name in sys.modules if name.partition(".")[0] == "seglearn"]:
+        monkeypatch.delitem(sys.modules, name)  # another test may have imported it
     monkeypatch.setattr(builtins, "__import__", guarded)
     rec = load_watch()
     assert "seglearn" not in sys.modules

@@ -179,50 +179,6 @@ def test_a_huge_weight_of_the_contrast_stays_finite(beta, data):
 # ---------------------------------------------------------------------------- kinds of arrays
 
 
-def layouts(X, folder):
-    wide = np.zeros((*X.shape[:-1], 2 * X.shape[-1]))
-    wide[..., ::2] = X
-    mapped = np.memmap(folder / "X.dat", dtype=X.dtype, mode="w+", shape=X.shape)
-    mapped[:] = X
-    read_only = X.copy()
-    read_only.flags.writeable = False
-    return {
-        "fortran": np.asfortranarray(X),
-        "strided": wide[..., ::2],
-        "reversed": X[::-1].copy()[::-1],
-        "read-only": read_only,
-        "memmap": mapped,
-        "list": X.tolist(),
-        "big-endian": X.astype(">f8"),
-    }
-
-
-@every
-@pytest.mark.parametrize(
-    "layout",
-    [
-        "fortran",
-        "strided",
-        "reversed",
-        "read-only",
-        "memmap",
-        "list",
-        "big-endian",
-    ],
-)
-def test_layouts_of_one_array_give_one_result(cls, layout, data, tmp_path):
-    X = data[0]
-    # Lists come as float32 unless told: one dtype for all.
-    params = {"dtype": "float64"} if layout == "list" else {}
-    plain = make(cls, **params).fit(X)
-    other = layouts(X, tmp_path)[layout]
-    model = make(cls, **params).fit(other)
-    assert model.center_.dtype == np.float64
-    for U, V in zip(model.factors_, plain.factors_, strict=True):
-        np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.transform(other), plain.transform(X), rtol=1e-6, atol=1e-9)
-
-
 @every
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "bool", "float16"])
 def test_other_numbers_are_taken_as_float32(cls, dtype, data):

@@ -14,10 +14,12 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from tensorcontrast import ATD, CPD, PLC
-from tensorcontrast.cp import kmeans
 from tensorcontrast.cp.kernels import factor_match_score
+from tensorcontrast.cp.kmeans import KMeansTuning
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.options import build
+from tensorcontrast.solvers.tuning import Tuning
+from tensorcontrast.sources.source import BlockSize
 
 ALL = [CPD, ATD, PLC]
 CONTRASTIVE = [ATD, PLC]
@@ -104,15 +106,14 @@ def test_inverse_transform_rebuilds_with_the_reported_error(planted, center, sca
     np.testing.assert_allclose(model.scale_, size if scale else 1.0)
 
 
-def test_features_do_not_depend_on_the_chunks_of_a_transform(planted, monkeypatch):
+def test_features_do_not_depend_on_the_blocks_of_a_transform(planted):
     X, *_ = planted
     model = CPD(rank=3, random_state=0).fit(X)
     whole, share = model.transform(X), model.score(X)
-    monkeypatch.setattr("tensorcontrast.cp.scaling.CHUNK_VALUES", 1000)
+    model._tuning = Tuning(blocks=BlockSize(max_values=1000))
     np.testing.assert_allclose(model.transform(X), whole, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(model.score(X), share, rtol=1e-9)
-    refit = CPD(rank=3, random_state=0).fit(X)
-    np.testing.assert_allclose(refit.transform(X), whole, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fit(X).transform(X), whole, rtol=1e-9, atol=1e-12)
 
 
 def test_history_ends_at_the_reported_error(planted):
@@ -252,10 +253,12 @@ def test_one_seed_gives_the_same_bits_and_others_do_not(cls, dtype, planted):
     assert not np.array_equal(runs[0].factors_[0], runs[2].factors_[0])
 
 
-def test_clustering_of_many_samples_is_repeatable_to_the_bit(planted, monkeypatch):
+def test_clustering_of_many_samples_is_repeatable_to_the_bit(planted):
     X, *_ = planted
-    monkeypatch.setattr(kmeans, "FIRST_ROWS", 50)
-    a, b = (PLC(solver="als", rank=3, n_clusters=3, random_state=0).fit(X) for _ in range(2))
+    a, b = (PLC(solver="als", rank=3, n_clusters=3, random_state=0) for _ in range(2))
+    for model in (a, b):
+        model._tuning = Tuning(kmeans=KMeansTuning(max_first_rows=50))
+        model.fit(X)
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_array_equal(U, V)
     np.testing.assert_array_equal(a.labels_, b.labels_)

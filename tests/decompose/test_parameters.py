@@ -39,10 +39,12 @@ CONTRASTIVE = {
     "beta": [-1e-9, np.nan, np.inf, "large", None],
     "augment": [3, "noise"],
 }
+PARTS = {"nonnegative": ["yes", 2, None]}
 WRONG_BY_CLASS = {
-    CPD: WRONG,
+    CPD: WRONG | PARTS,
     ATD: WRONG | CONTRASTIVE | {"delta": [-1.0, np.nan, None]},
     PLC: WRONG
+    | PARTS
     | CONTRASTIVE
     | {
         "beta": [-1e-9, np.nan, np.inf, "large"],

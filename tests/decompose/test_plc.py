@@ -11,7 +11,7 @@ from tensorcontrast.cp.kernels import factor_match_score
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.solvers import epsilon
+from tensorcontrast.solvers.tuning import Tuning
 from tensorcontrast.sources.tensor_noise import TensorNoise
 
 
@@ -299,11 +299,13 @@ def test_a_wider_region_allows_a_larger_beta(planted):
     assert 0 < betas[0] < betas[1]
 
 
-def test_auto_beta_says_when_there_is_none(planted, monkeypatch):
+def test_auto_beta_says_when_there_is_none(planted):
     X, view, *_ = planted
-    monkeypatch.setattr(epsilon, "SMALLEST_BETA", 0.1)
+    settings = {"rank": 3, "n_clusters": 3, "random_state": 0, "beta": "auto", "epsilon": 1e-6}
+    model = build(PLC, solver="als", **settings)
+    model._tuning = Tuning(min_beta=0.1)
     with pytest.warns(TensorContrastWarning, match="no β"):
-        model = fitted(X, None, view, beta="auto", epsilon=1e-6)
+        model.fit(X, view=view)
     assert model.beta_ == 0.0
     plain = fitted(X, None, view, beta=0.0)
     np.testing.assert_array_equal(model.factors_[0], plain.factors_[0])

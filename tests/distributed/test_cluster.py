@@ -81,6 +81,11 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def serial() -> Any:
+    return clone(MODEL).fit(tensor())
+
+
 def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
     for U, V in zip(a.factors_, b.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=atol)
@@ -91,27 +96,28 @@ def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
 
 @pytest.mark.parametrize(
     "blocks",
-    [(N,), (1000, 1100), (300,) * 7, (500, 0, 37, 963, 100, 500)],
+    [(N,), (300,) * 7, (500, 0, 37, 963, 100, 500)],
     ids=lambda b: str(len(b)),
 )
-def test_the_cluster_gives_the_serial_model(cluster: Any, blocks: tuple[int, ...]) -> None:
-    here = clone(MODEL).fit(tensor())
+def test_the_cluster_gives_the_serial_model(
+    cluster: Any, serial: Any, blocks: tuple[int, ...]
+) -> None:
     there = clone(MODEL).fit(spread(*blocks))
-    assert_same(here, there)
+    assert_same(serial, there)
     features = there.transform(spread(*blocks))
-    np.testing.assert_allclose(features.compute(), here.transform(tensor()), atol=1e-4)
+    np.testing.assert_allclose(features.compute(), serial.transform(tensor()), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_contrasts_of_all_samples(cluster: Any, name: str) -> None:
     here = clone(OTHERS[name]).fit(tensor())
-    for blocks in ((N,), (300,) * 7, (500, 0, 37, 963, 100, 500)):
+    for blocks in ((300,) * 7, (500, 0, 37, 963, 100, 500)):
         assert_same(here, clone(OTHERS[name]).fit(spread(*blocks)))
 
 
 def test_signals_on_the_cluster(cluster: Any) -> None:
-    rec = make_synthetic(n_samples=1200, n_classes=3, random_state=0)
-    blocks = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(32)]
+    rec = make_synthetic(n_samples=1200, n_times=64, n_classes=3, random_state=0)
+    blocks = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(8, n_biases=2)]
     model = ContrastiveFeatures(
         fs=rec.fs, tensorize=blocks, decompose=build(PLC, rank=4, tol=1e-3), random_state=0
     )

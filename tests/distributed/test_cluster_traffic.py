@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,51 +26,49 @@ def sent(dask_worker: Any) -> int:
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
-@contextmanager
-def two_workers() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Of two workers, where the scheduler takes no task from the one that it was given to."""
     with (
         dask.config.set({"distributed.scheduler.work-stealing": False}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         ) as cluster,
-        distributed.Client(cluster, timeout=60) as client,
+        distributed.Client(cluster, timeout=60) as made,
     ):
-        yield client
+        yield made
 
 
-def test_workers_have_equal_shares_of_what_is_read() -> None:
+def test_workers_have_equal_shares_of_what_is_read(client: Any) -> None:
     X = make_cp_tensor(n_samples=8 * 512, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
-    with two_workers() as client:
-        blocks = da.from_array(X, chunks=(512, *DIMS))
-        kept = blocks.persist(workers=[min(client.nthreads())])
-        distributed.wait(kept)
-        for data in (blocks, kept):
-            source = DaskSource(data)
-            views = source.views(prepare(source, None, 4, center=True, scale=True), None)
-            if data is blocks:
-                assert [len(places) for places in views.groups.places] == [4, 4]
-            assert source._kept is None
-            held = np.concatenate([part.X for part in dask.compute(*views.blocks)])
-            mean, size = scaling.learn(X, center=True)
-            np.testing.assert_array_equal(held, scaling.normalised(X, mean, size))
+    blocks = da.from_array(X, chunks=(512, *DIMS))
+    kept = blocks.persist(workers=[min(client.nthreads())])
+    distributed.wait(kept)
+    for data in (blocks, kept):
+        source = DaskSource(data)
+        views = source.views(prepare(source, None, 4, center=True, scale=True), None)
+        if data is blocks:
+            assert [len(places) for places in views.groups.places] == [4, 4]
+        assert source._kept is None
+        held = np.concatenate([part.X for part in dask.compute(*views.blocks)])
+        mean, size = scaling.learn(X, center=True)
+        np.testing.assert_array_equal(held, scaling.normalised(X, mean, size))
 
 
-def test_parts_stay_with_their_workers() -> None:
-    """Where the scheduler takes no task from the worker that it was given to."""
+def test_parts_stay_with_their_workers(client: Any) -> None:
     X = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
     moved = []
-    with two_workers() as client:
-        for repeats in (1, 2):
-            marks: dict[int, int] = {}
+    for repeats in (1, 2):
+        marks: dict[int, int] = {}
 
-            def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
-                marks[int(row["iteration"])] = sum(client.run(sent).values())
+        def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
+            marks[int(row["iteration"])] = sum(client.run(sent).values())
 
-            blocks = da.from_array(np.concatenate([X] * repeats), chunks=(300, *DIMS))
-            PLC.paper(
-                rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4], callback=mark
-            ).fit(blocks)
-            moved.append(marks[5] - marks[2])
+        blocks = da.from_array(np.concatenate([X] * repeats), chunks=(300, *DIMS))
+        PLC.paper(
+            rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4], callback=mark
+        ).fit(blocks)
+        moved.append(marks[5] - marks[2])
     features = 2 * 4 * 4 * N  # of one view, twice the samples; three iterations make six
     assert 0 <= moved[1] < 1.5 * moved[0] + features / 2
 

@@ -7,15 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tensorcontrast import Recordings
+from tensorcontrast import Recordings, distributed
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.options import build
-from tensorcontrast.distributed import convert, is_store, open_store, parts
+from tensorcontrast.distributed import is_store, open_store
 from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
@@ -42,9 +43,8 @@ def folder(tmp_path: Path) -> Path:
     return source
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "BATCH_BYTES", 1)  # a part a file
+#: Conversion with one part per file.
+convert = partial(distributed.convert, batch_bytes=1)
 
 
 def tree(store: Path) -> dict[str, bytes]:
@@ -56,15 +56,12 @@ def tree(store: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("batch", [1, 2**30])
-def test_labels_by_number_and_by_name_do_not_mix(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    monkeypatch.setattr(parts, "BATCH_BYTES", batch)
+def test_labels_by_number_and_by_name_do_not_mix(folder: Path, tmp_path: Path, batch: int) -> None:
     X = np.ones((2, 3, 20), np.float32)
     rec = Recordings(X, [0, 1], fs=50.0, channels=("x", "y", "z"), units="g")
     rec.save(folder / "e.npz")
     with pytest.raises(InvalidInputError, match="by number, such as 1, and others by name"):
-        convert(folder, tmp_path / "store.zarr")
+        convert(folder, tmp_path / "store.zarr", batch_bytes=batch)
 
 
 def test_a_store_holds_what_the_files_hold(folder: Path, tmp_path: Path) -> None:
@@ -124,9 +121,8 @@ def test_killed_in_the_middle_and_run_again(folder: Path, tmp_path: Path) -> Non
     code = (
         "import sys, time\n"
         "from tensorcontrast.distributed import convert\n"
-        "from tensorcontrast.distributed import parts\n"
-        "parts.BATCH_BYTES = 1\n"
-        "convert(sys.argv[1], sys.argv[2], progress=lambda d, t, w: (print(d, flush=True), "
+        "convert(sys.argv[1], sys.argv[2], batch_bytes=1, "
+        "progress=lambda d, t, w: (print(d, flush=True), "
         "time.sleep(60 if d == 2 else 0)))\n"
     )
     process = subprocess.Popen(
@@ -174,14 +170,11 @@ def test_files_that_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 10**9])  # in two parts, and in one
-def test_files_at_two_rates_are_named_with_their_rates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    monkeypatch.setattr(parts, "BATCH_BYTES", batch)
+def test_files_at_two_rates_are_named_with_their_rates(tmp_path: Path, batch: int) -> None:
     source = nights(tmp_path, {"a": ("X", 100), "b": ("X", 128)})
     said = r"b\.edf: sampling rate is 128 Hz, but a\.edf has 100 Hz; resample"
     with pytest.raises(FileError, match=said):
-        convert(source, tmp_path / "s.zarr", window_s=2)
+        convert(source, tmp_path / "s.zarr", window_s=2, batch_bytes=batch)
 
 
 def nights(tmp_path: Path, files: dict[str, tuple[str, int]]) -> Path:
@@ -298,3 +291,14 @@ def test_annotations_of_edf_files_become_labels(tmp_path):
     rec = open_store(convert(tmp_path / "d", tmp_path / "s.zarr", **options))
     assert rec.classes == ("a", "b")
     assert np.asarray(rec.y).tolist() == [0, 0, 1, 1] * 2
+
+
+def test_windows_have_a_start_where_the_files_say_one(folder: Path, tmp_path: Path) -> None:
+    assert "start" not in open_store(convert(folder, tmp_path / "unknown.zarr")).columns
+    placed = tmp_path / "placed"
+    placed.mkdir()
+    for name, starts in (("a", [0, 20, 40]), ("b", [5])):
+        X = np.zeros((len(starts), 1, 20), np.float32)
+        Recordings(X, fs=50.0, columns={"start": np.array(starts)}).save(placed / f"{name}.npz")
+    store = open_store(convert(placed, tmp_path / "placed.zarr"))
+    assert store.columns["start"].tolist() == [0, 20, 40, 5]

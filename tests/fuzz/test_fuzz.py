@@ -12,7 +12,7 @@ for package in ("pandas", "pyarrow", "edfio", "wfdb"):
     pytest.importorskip(package, reason="needs tensorcontrast[data]")
 
 #: ``make fuzz`` reads 200,000; these are the first of them.
-FILES = 2_000
+FILES = 1_400
 FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "toml", "numpy", "model"}
 #: Files of neural models are a few besides: each takes ten times as long.
 NEURAL = {"neural"} if find_spec("torch") else set()

@@ -1,6 +1,7 @@
 """SimCLR, BYOL and DeepTensor as scikit-learn transformers: what they learn, views, files."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tensorcontrast.sources.tensor_noise import TensorNoise  # noqa: E402
 
 VIEWED = [SimCLR, BYOL]
 ALL = [SimCLR, BYOL, DeepTensor]
+FROZEN = Path(__file__).parents[1] / "models"
 
 
 def make(cls, **params):
@@ -263,3 +265,12 @@ def test_deep_tensor_with_fixed_inputs(X):
     model = make(DeepTensor, learn_inputs=False, max_iter=30, tol=0).fit(X)
     assert model.history_["loss"][-1] < model.history_["loss"][0]
     assert model.n_parameters_ < make(DeepTensor).fit(X).n_parameters_
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FROZEN.glob("*/deep-tensor.tcm")), ids=lambda p: p.parent.name
+)
+def test_frozen_networks_give_what_they_gave(path):
+    with np.load(path.with_name("expected.npz")) as file:
+        X, W = file["deep-tensor/input"], file["deep-tensor/transform"]
+    np.testing.assert_allclose(load_model(path).transform(X), W, atol=1e-5)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -10,17 +11,22 @@ import pytest
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor, TensorContrastError
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.options import build
+from tensorcontrast.explain import explain_features
 from tensorcontrast.report import (
     describe_components,
     plot_components,
     plot_convergence,
     plot_embedding,
+    plot_feature,
     plot_graph,
     plot_label_curve,
     save_figure,
     score_tables,
 )
-from tensorcontrast.report.charts import component_charts
+from tensorcontrast.report.charts import component_charts, number, time_scales, window_charts
+from tensorcontrast.report.components import features_lead
+from tensorcontrast.report.data import FigureItem
+from tensorcontrast.report.profiles import plot_class_profiles
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +45,12 @@ def test_axes_have_names_and_units(rec, tmp_path):
     figure = plot_components(model, features=W, y=rec.y, classes=rec.classes, n_components=3)
     axes = np.array(figure.axes).reshape(3, 4)
     titles = [a.get_title(loc="left") for a in axes[0]]
-    assert titles == ["channels", "frequencies", "quantiles over time", "mean by class"]
+    assert titles == ["channels", "frequencies", "time scale", "mean by class"]
     assert axes[-1, 1].get_xlabel() == "frequency (Hz)"
-    assert axes[-1, 2].get_xlabel() == "quantile over time (%)"
-    in_time = plot_components(fitted(rec, tensorize=SpectrogramTensor()), n_components=1)
+    assert axes[-1, 2].get_xlabel() == "length of kernel or frame"
+    assert axes[-1, 2].get_xticklabels()[-1].get_text().endswith("s frame")
+    assert "% " not in axes[-1, 0].get_xlabel() and "(%)" in figure.get_suptitle()
+    in_time = plot_components(model, n_components=1, recordings=rec)
     assert in_time.axes[2].get_title(loc="left") == "time"
     assert in_time.axes[2].get_xlabel() == "time in the window (s)"
     assert [t.get_text() for t in axes[-1, 0].get_xticklabels()] == list(rec.channels)
@@ -51,18 +59,66 @@ def test_axes_have_names_and_units(rec, tmp_path):
     assert (tmp_path / "components.png").stat().st_size > 10_000
 
 
-def test_lines_are_the_factors_of_the_components_that_tell_classes_apart(rec):
-    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
+def test_lines_are_the_shares_of_the_features_that_tell_classes_apart(rec):
+    model = fitted(rec)
     W = model.transform(rec)
-    figure = plot_components(model, features=W, y=rec.y, n_components=1)
+    figure = plot_components(model, features=W, y=rec.y, n_components=1, recordings=rec)
     between = sum((rec.y == c).mean() * (W[rec.y == c].mean(0) - W.mean(0)) ** 2 for c in range(3))
     best = int(np.argmax(between / W.var(axis=0)))
+    (found,) = explain_features(model, rec, only=[best])
+    bars = [bar.get_height() for bar in figure.axes[0].patches]
+    np.testing.assert_allclose(bars, 100 * found.channel_share)
     line = figure.axes[1].lines[0]
-    np.testing.assert_allclose(line.get_xdata(), model.tensorize_.frequencies_)
-    np.testing.assert_allclose(line.get_ydata(), model.factors_[1][:, best])
-    plain = plot_components(model, n_components=2)
-    assert len(plain.axes) == 6
-    np.testing.assert_allclose(plain.axes[2].lines[0].get_ydata(), model.factors_[2][:, 0])
+    np.testing.assert_allclose(line.get_xdata(), model.spectrogram_.frequencies_)
+    np.testing.assert_allclose(line.get_ydata(), 100 * found.frequency_share)
+    np.testing.assert_allclose(figure.axes[2].lines[0].get_ydata(), 100 * found.time_share)
+
+
+def test_all_of_a_feature_is_drawn(rec, tmp_path):
+    model = fitted(rec)
+    figure = plot_feature(model, 2, rec)
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles[:7] == [
+        "channels",
+        "frequencies",
+        "time",
+        "time scale (kernel, frame)",
+        "what raises it",
+        "kernels that matter most",
+        "mean by class",
+    ]
+    (found,) = explain_features(model, rec, only=[2])
+    assert [t.split(":")[0] for t in titles[7:]] == ["highest", "typical", "lowest"]
+    assert [f"window {w.index}," in t for w, t in zip(found.windows, titles[7:], strict=True)]
+    assert found.sentence[1:40] in figure.get_suptitle().replace("\n", " ")
+    for axis in figure.axes:
+        assert axis.get_xlabel(), axis.get_title(loc="left")
+    assert figure.axes[5].get_xlabel().startswith("time from the middle (")
+    save_figure(figure, tmp_path, "feature", ("png",))
+    alone = plot_feature(model, 2)
+    assert [axis.get_title(loc="left") for axis in alone.axes][2] == "spectrogram alone"
+    assert len(alone.axes) == 6
+    with pytest.raises(TensorContrastError, match="no feature 5"):
+        plot_feature(model, 5)
+
+
+def test_narrow_figures_fit_a_phone(rec, cells):
+    y = np.arange(40) % 3
+    W = np.random.default_rng(0).standard_normal((40, 20))
+    for draw in (
+        lambda **more: plot_graph(y, y, **more),
+        lambda **more: plot_label_curve(score_tables(cells), **more),
+        lambda **more: plot_class_profiles(W, y, **more),
+        lambda **more: plot_convergence(
+            {"reconstruction_error": [1.0, 0.5], "contrast": [1.0, 2.0], "loss": [2, 1]}, **more
+        ),
+    ):
+        wide, narrow = draw(), draw(narrow=True)
+        assert wide.get_figwidth() > 4.4 >= narrow.get_figwidth()
+        assert len(wide.axes) == len(narrow.axes)
+        item = FigureItem.draw("a", "b", "c", draw)
+        assert item.narrow is not None and item.narrow.get_figwidth() <= 4.4
+    assert FigureItem.draw("a", "b", "c", plot_convergence, {"objective": [2.0]}).narrow is None
 
 
 def test_tables_and_figures_choose_the_same_components(rec):
@@ -80,59 +136,71 @@ def test_tables_and_figures_choose_the_same_components(rec):
     assert found[0].index == 3
     figure = plot_components(model, features=W, y=y, n_components=5)
     drawn = [a.get_ylabel() for a in figure.axes if a.get_ylabel()]
-    assert drawn == [f"component {c.index}" for c in found]
+    assert drawn == [f"feature {c.index}" for c in found]
     assert "share of variance between classes (η²)" in figure.get_suptitle()
     assert "by weight" in plot_components(model, n_components=1).get_suptitle()
 
 
-def test_real_and_imaginary_channels_are_told_apart(rec):
+def test_real_and_imaginary_rows_are_of_one_channel(rec):
     tensorize = SpectrogramTensor(rec.fs, representation="log-real-imag")
-    figure = plot_components(fitted(rec, tensorize=tensorize), n_components=1)
-    names = [t.get_text() for t in figure.axes[0].get_xticklabels()]
-    assert names == [f"{c} re" for c in rec.channels] + [f"{c} im" for c in rec.channels]
+    model = fitted(rec, tensorize=tensorize)
+    figure = plot_components(model, n_components=1)
+    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == list(rec.channels)
+    c = describe_components(model)[0]
+    assert c.channels == (*(f"{n} re" for n in rec.channels), *(f"{n} im" for n in rec.channels))
 
 
 def test_the_row_of_means_is_no_frequency(rec):
     model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=True))
     kinds = model.tensorize_.row_kinds_
-    figure = plot_components(model, n_components=1)
-    (line, _) = figure.axes[1].lines  # the second is the axis
-    np.testing.assert_allclose(line.get_ydata(), model.factors_[1][kinds == "magnitude", 0])
     for c in describe_components(model):
         B = model.factors_[1][:, c.index]
         np.testing.assert_allclose(c.frequency_profile, B[kinds == "magnitude"])
         assert c.mean_weight == pytest.approx(float(B[kinds == "mean"][0]))
+        assert len(c.explanation.frequencies) == (kinds == "magnitude").sum()
         title, chart = component_charts(c)[1]
-        assert (title, chart.count("<polyline")) == ("Frequencies", 1)
+        assert (title, chart.count("<polyline")) == ("Frequencies, % of variance", 1)
     plain = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
     assert describe_components(plain)[0].mean_weight is None
 
 
-def test_the_sentence_names_the_frequency(rec):
-    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
-    profile = np.zeros_like(model.factors_[1][:, 0])
-    profile[9] = -1
-    model.factors_[1][:, 0] = profile
-    (found,) = [c for c in describe_components(model) if c.index == 0]
-    assert f"around {model.tensorize_.frequencies_[9]:.2g} Hz" in found.sentence
-
-
-def test_the_sentence_tells_the_share_of_the_convolution_block(rec):
+def test_charts_of_a_feature_cover_both_blocks(rec):
     model = fitted(rec)
-    spectrogram, convolution = model.decompose_.factors_
-    for c in describe_components(model):
-        sizes = [
-            np.prod([np.sum(np.square(U[:, c.index], dtype=np.float64)) for U in block])
-            for block in (spectrogram, convolution)
-        ]
-        assert c.convolution_share == pytest.approx(sizes[1] / sum(sizes), rel=1e-5)
-        assert f"({100 * c.convolution_share:.0f} % of it)" in c.sentence
-    convolution[-1][:, 0] *= 1e3
-    (mostly,) = [c for c in describe_components(model) if c.index == 0]
-    assert mostly.sentence.startswith("mostly waveforms (100 % of it), with ")
+    c = describe_components(model, recordings=rec)[0]
+    charts = dict(component_charts(c))
+    assert list(charts) == [
+        "Channels, % of variance",
+        "Frequencies, % of variance",
+        "Time, % of variance",
+        "Time scale, % of variance",
+        "What raises it: amplitude × 2",
+        "Kernels that matter most",
+    ]
+    assert "kernels alone" in charts["Frequencies, % of variance"]
+    assert charts["Kernels that matter most"].count("<polyline") == 3
+    windows = window_charts(c.explanation)
+    assert [title.split(":")[0] for title, _ in windows] == ["Highest", "Typical", "Lowest"]
+    for (_, chart), window in zip(windows, c.explanation.windows, strict=True):
+        assert chart.count('class="line-d"') == 3  # a signal per channel
+        for own in window.contributions:
+            assert f"adds {number(float(own.sum()))}" in chart
+    names, shares = time_scales(c.explanation)
+    assert len(names) == len(model.convolution_.dilations_) + 1
+    assert shares.sum() == pytest.approx(100)
     alone = describe_components(fitted(rec, tensorize=SpectrogramTensor(n_quantiles=4)))[0]
-    assert alone.convolution_share is None
-    assert "waveforms" not in alone.sentence
+    assert "All of its variance is of spectrogram" in alone.sentence
+    assert list(dict(component_charts(alone)))[2] == "Spectrogram, % of variance"
+
+
+def test_components_of_networks_are_patterns(rec):
+    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, n_quantiles=4))
+    (c,) = describe_components(model, n_components=1)
+    pattern = replace(c, explanation=None)
+    assert [title for title, _ in component_charts(pattern)] == [
+        "Channels", "Frequencies", "Quantiles over time",
+    ]  # fmt: skip
+    assert "not explained" in features_lead([pattern])
+    assert "all of it" in features_lead([c])
 
 
 def test_bad_input(rec):

@@ -93,9 +93,12 @@ def test_page_of_a_model(model, rec, tmp_path):
     page = check_closed(path.read_text(encoding="utf-8"))
     text = " ".join(page.text)
     for word in (
-        "Component 0",
+        "Feature 0",
         "frequency (Hz)",
-        "quantile over time (%)",
+        "time in the window (s)",
+        "Kernels that matter most",
+        "Highest: window",
+        "every chart covers all of it",
         "coupled with random-convolution features",
         *rec.channels,
         *rec.classes,
@@ -103,7 +106,9 @@ def test_page_of_a_model(model, rec, tmp_path):
         assert word in text
     assert "do this" in text and "No accuracy was measured" in text and "numpy" in text
     assert {p.name for p in (path.parent / "figures").iterdir()} == {
-        f"{name}.{suffix}" for name in ("convergence", "graph") for suffix in ("png", "svg")
+        f"{name}.{suffix}"
+        for name in ("convergence", "graph", "profiles")
+        for suffix in ("png", "svg")
     }
     assert all(svg.get("aria-label") for svg in page.of("svg"))
 
@@ -146,7 +151,8 @@ def test_markdown_of_hostile_names(hostile, hostile_names, tmp_path):
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "svg", "a"}
     sources = [a["src"] for a in page.of("img")]
-    assert sources == ["my%20report-figures/convergence.png", "my%20report-figures/graph.png"]
+    names = ("convergence", "graph", "profiles")
+    assert sources == [f"my%20report-figures/{name}.png" for name in names]
     assert (tmp_path / "my report-figures" / "graph.png").stat().st_size > 3000
 
 
@@ -156,15 +162,15 @@ def test_recordings_without_names_labels_or_rate(tmp_path):
     model = ContrastiveFeatures(decompose=build(PLC, rank=3, tol=1e-2), random_state=0).fit(rec)
     path = report.model_report(model, rec, tmp_path / "r.html", figures=False)
     text = " ".join(check_closed(path.read_text(encoding="utf-8")).text)
-    assert "cycles/sample" in text and "quantile over time (%)" in text
+    assert "cycles/sample" in text and "time in the window (samples)" in text
     assert "classes" not in text.split("Notes")[0]
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 
 def test_a_large_recording_gives_a_moderate_file(tmp_path):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((1500, 14, 300)).astype(np.float32)
-    rec = Recordings(X, rng.integers(0, 4, 1500), fs=100, groups=rng.integers(0, 90, 1500))
+    X = rng.standard_normal((1100, 14, 150)).astype(np.float32)
+    rec = Recordings(X, rng.integers(0, 4, 1100), fs=100, groups=rng.integers(0, 90, 1100))
     model = ContrastiveFeatures(
         decompose=build(CPD, rank=4, max_iter=2, tol=0), random_state=0
     ).fit(rec[:60])

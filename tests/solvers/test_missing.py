@@ -76,13 +76,12 @@ def test_features_solve_the_equations_of_each_sample(kind, ridge):
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 
 
-def test_many_blocks_give_what_one_gives(monkeypatch):
+def test_many_blocks_give_what_one_gives():
     rng = np.random.default_rng(0)
     factors = [rng.normal(size=(d, 4)) for d in (5, 6)]
     X, gaps = rng.normal(size=(50, 30)), rng.random((50, 30)) < 0.3
     whole = missing.observed_features(X, gaps, factors, 0.1)
-    monkeypatch.setattr(missing, "_BLOCK", 64)
-    parts = missing.observed_features(X, gaps, factors, 0.1)
+    parts = missing.observed_features(X, gaps, factors, 0.1, block_values=64)
     np.testing.assert_allclose(parts, whole, rtol=1e-10, atol=1e-12)
 
 

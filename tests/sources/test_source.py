@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ATD, CPD, PLC, TensorContrastError
-from tensorcontrast.cp import scaling
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers.tuning import Tuning
 from tensorcontrast.sources import source
 from tensorcontrast.sources.tensor_noise import STRIP, TensorNoise
 
@@ -50,12 +50,12 @@ def stored(X, kind, folder):
 
 @pytest.mark.parametrize("kind", ["memmap", "zarr", "chunks", "function"])
 @pytest.mark.parametrize("cls", [CPD, ATD, PLC])
-def test_a_fit_is_that_of_the_array(cls, kind, X, tmp_path, monkeypatch):
-    monkeypatch.setattr(scaling, "CHUNK_VALUES", 20 * X[0].size)
-    monkeypatch.setattr(source, "CHUNK_VALUES", 20 * X[0].size)
+def test_a_fit_is_that_of_the_array(cls, kind, X, tmp_path):
     options = {"rank": 3, "random_state": 0, "compress": (4, 5, 4), "max_iter": 30, "tol": 1e-4}
-    whole = build(cls, **options).fit(X)
-    model = build(cls, **options).fit(stored(X, kind, tmp_path))
+    whole, model = build(cls, **options), build(cls, **options)
+    whole._tuning = model._tuning = Tuning(blocks=source.BlockSize(max_values=20 * X[0].size))
+    whole.fit(X)
+    model.fit(stored(X, kind, tmp_path))
     assert model.n_samples_seen_ == 150
     for U, V in zip(whole.factors_, model.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=2e-4)

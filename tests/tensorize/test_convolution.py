@@ -328,10 +328,11 @@ def test_other_types_and_layouts_give_the_same_bits():
     assert model.ppv(X[:0]).shape == (0, len(model.mean_))
 
 
-def test_only_some_windows_are_learned_from(monkeypatch):
-    monkeypatch.setattr(convolution, "MAX_LEARNING_WINDOWS", 20)
+def test_only_some_windows_are_learned_from():
     X = windows(70, 2, 30)
     model = fitted(X)
+    model._tuning = convolution.ConvolutionTuning(max_learning_windows=20)
+    model.fit(X)
     assert len(model.components_) <= 17
     assert_same(model, fitted(X[::4]))
 

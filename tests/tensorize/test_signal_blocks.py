@@ -1,6 +1,7 @@
 """Coupled blocks of signals (E22): which there are, their scales, nuisance, files, every path."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
-from tensorcontrast.report.components import describe_components
+from tensorcontrast.features import FeaturesTuning
 from tensorcontrast.tensorize import blocks
 
 FAST = {"rank": 6, "max_iter": 60, "tol": 1e-3, "random_state": 0}
@@ -359,12 +360,12 @@ def test_E23_nuisance_is_the_difference_of_two_draws_of_each_step(rec):
     assert found[:, 1].any()
 
 
-def test_nuisance_is_of_a_bounded_number_of_windows(rec, monkeypatch):
+def test_nuisance_is_of_a_bounded_number_of_windows(rec):
     (maker,) = fitted(rec.X, Flat())
-    monkeypatch.setattr(features, "MAX_NUISANCE_WINDOWS", 25)
-    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1))) == 20
-    monkeypatch.setattr(features, "MAX_NUISANCE_VALUES", 10 * rec.X[0, :, ::8].size)
-    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1))) == 10
+    limits = FeaturesTuning(max_nuisance_windows=25)
+    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1), limits)) == 20
+    limits = replace(limits, max_nuisance_values=10 * rec.X[0, :, ::8].size)
+    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1), limits)) == 10
 
 
 def test_an_augmentation_that_changes_nothing_gives_no_nuisance(rec):
@@ -400,9 +401,10 @@ def test_a_mapped_file_gives_the_same_model(rec, model, tmp_path):
 
 def test_tensors_that_are_made_on_demand_give_the_same_model(rec, monkeypatch):
     kept = made(rec, build(PLC, **FAST, gamma=0.0)).fit(rec.X)
-    monkeypatch.setattr(features, "IN_MEMORY_VALUES", 0)
     monkeypatch.setattr(features.SpectrogramSource, "array", None)  # never whole
-    found = made(rec, build(PLC, **FAST, gamma=0.0)).fit(rec.X)
+    found = made(rec, build(PLC, **FAST, gamma=0.0))
+    found._tuning = FeaturesTuning(max_values_in_memory=0)
+    found.fit(rec.X)
     np.testing.assert_allclose(found.transform(rec.X), kept.transform(rec.X), atol=1e-4)
 
 
@@ -475,18 +477,3 @@ def test_a_file_without_transformers_is_refused(model, tmp_path, wrong):
     broken.save(tmp_path / "m.tcm")
     with pytest.raises(DamagedFileError):
         load_model(tmp_path / "m.tcm")
-
-
-# ----------------------------------------------------------------------------- words
-
-
-def test_components_say_how_much_of_them_is_in_the_convolution_block(model):
-    described = describe_components(model)
-    assert all(0 < c.convolution_share < 1 for c in described)
-    modes, (own,) = model.decompose_.factors_
-    for c in described:
-        size = np.prod([(U[:, c.index] ** 2).sum() for U in modes])
-        weight = (own[:, c.index] ** 2).sum()
-        assert c.convolution_share == pytest.approx(weight / (weight + size), rel=1e-4)
-        assert f"waveforms ({100 * c.convolution_share:.0f} % of it)" in c.sentence
-        assert c.sentence.startswith("mostly waveforms") == (c.convolution_share > 0.75)

@@ -19,6 +19,7 @@ from tensorcontrast.tensorize.spectrogram import (
     REPRESENTATIONS,
     SpectrogramTensor,
     automatic_frames,
+    compute_tensors,
 )
 
 
@@ -321,12 +322,13 @@ def test_chunks_check_at_the_call():
 
 
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
-def test_threads_and_blocks_do_not_matter(representation, monkeypatch):
+def test_threads_and_blocks_do_not_matter(representation):
     X = signals(n=23)
-    whole = SpectrogramTensor(representation=representation, n_jobs=1).fit_transform(X)
-    monkeypatch.setattr(stft, "_BLOCK", 3 * 33 * 9 * 2)  # two samples a block
+    transformer = SpectrogramTensor(representation=representation, n_jobs=1).fit(X)
+    whole = transformer.transform(X)
+    two_windows = 3 * 33 * 9 * 2
     for n_jobs in (1, 2, 5, -1, None):
-        found = SpectrogramTensor(representation=representation, n_jobs=n_jobs).fit_transform(X)
+        found = compute_tensors(X, transformer._frames, n_jobs=n_jobs, block_values=two_windows)
         np.testing.assert_array_equal(found, whole)
 
 

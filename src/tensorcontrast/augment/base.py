@@ -11,9 +11,6 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import as_signals, check_finite
 from tensorcontrast.utils.names import listed
 
-_BLOCK = 1 << 18
-"""Values worked on at once: temporaries stay in the cache and memory stays bounded."""
-
 _DEPTH = 50
 """Levels of lists and augmentations that a configuration may have."""
 
@@ -56,7 +53,9 @@ class Augmentation:
             object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
         self._check_fields()
 
-    def __call__(self, X: Any, rng: np.random.Generator | int) -> np.ndarray:
+    def __call__(
+        self, X: Any, rng: np.random.Generator | int, *, block_values: int = 1 << 18
+    ) -> np.ndarray:
         """Return an augmented copy.
 
         Parameters
@@ -65,6 +64,8 @@ class Augmentation:
             Signals in floating point; they are not changed.
         rng : numpy.random.Generator or int
             Source of the random draws, or a seed for one. The same state gives the same result.
+        block_values : int, default=262144
+            Values worked on at once: temporaries stay in the cache and memory stays bounded.
 
         Returns
         -------
@@ -83,7 +84,7 @@ class Augmentation:
         # Variances square the values, so that these may reach the root of the largest number.
         check_finite(X, limit=float(np.finfo(work).max) ** 0.5 / X.shape[2])
         out = np.empty(X.shape, X.dtype)
-        step = max(1, _BLOCK // (X.shape[1] * X.shape[2]))
+        step = max(1, block_values // (X.shape[1] * X.shape[2]))
         for start in range(0, len(X), step):
             block = np.array(X[start : start + step], dtype=work, order="C")
             out[start : start + step] = self._apply(block, rng)

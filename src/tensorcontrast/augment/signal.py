@@ -539,9 +539,9 @@ class ChannelMix(Augmentation):
         X = as_float(as_signals(X, way=""))
         require(len(X) > 0, "X holds no window; ChannelMix.from_signals needs at least one")
         check_finite(X, limit=float(np.finfo(np.float64).max) ** 0.5 / X.shape[2])
-        level, moving = _without_mean(X)
+        means, moving = _without_mean(X)
         variances = np.mean(np.square(moving, dtype=np.float64), axis=(0, 2))
-        return cls(strength, tuple(_sds(variances, np.abs(level).max(axis=(0, 2)))))
+        return cls(strength, tuple(_sds(variances, np.abs(means).max(axis=(0, 2)))))
 
     def _check_fields(self) -> None:
         require(
@@ -567,10 +567,10 @@ class ChannelMix(Augmentation):
 
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         n, c, _ = X.shape
-        level, moving = _without_mean(X)
+        means, moving = _without_mean(X)
         if self.channel_sds is None:
             variances = np.mean(np.square(moving, dtype=np.float64), axis=2)
-            sds = _sds(variances, np.abs(level)[:, :, 0])  # n, c
+            sds = _sds(variances, np.abs(means)[:, :, 0])  # n, c
         else:
             sds = np.array(self.channel_sds)
         given = np.where(sds > 0, sds, np.inf)
@@ -581,14 +581,14 @@ class ChannelMix(Augmentation):
 
 def _without_mean(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means (n, c, 1) in float64 of windows (n, c, t), and the windows less these."""
-    level = X.mean(axis=2, keepdims=True, dtype=np.float64)
-    return level, (X - level).astype(X.dtype)
+    means = X.mean(axis=2, keepdims=True, dtype=np.float64)
+    return means, (X - means).astype(X.dtype)
 
 
-def _sds(variances: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def _sds(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
     """Return standard deviations, 0 where these are no more than rounding errors of the mean."""
     sds = np.sqrt(variances)
-    return np.where(sds > 1e-14 * levels, sds, 0.0)
+    return np.where(sds > 1e-14 * means, sds, 0.0)
 
 
 def _one_of(what: str, value: object, choices: tuple[str, ...]) -> None:

@@ -117,8 +117,8 @@ def learn(
     """
     settings = settings or RowSettings()
     some = np.asarray(X[_evenly(len(X), settings.max_windows)])
-    made = [[_flat(block) for block in make(part)] for part in _parts(some)]
-    blocks = [np.concatenate(parts) for parts in zip(*made, strict=True)]  # (n, d_b) each
+    by_part = [[_flat(block) for block in make(part)] for part in _parts(some)]
+    blocks = [np.concatenate(parts) for parts in zip(*by_part, strict=True)]  # (n, d_b) each
     means = [block.mean(axis=0) for block in blocks]
     components = [
         principal_components(block - mean, settings.n_components)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -16,10 +17,18 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.classify import block_rows, smoothing
+from tensorcontrast.classify import block_rows, smoothing, suggest
 from tensorcontrast.classify.block_rows import BlockRows
-from tensorcontrast.classify.calibration import expected_calibration_error, fit_temperature
-from tensorcontrast.classify.linear import fit_logistic, select_length
+from tensorcontrast.classify.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    reliability_curve,
+)
+from tensorcontrast.classify.linear import (
+    cross_validated_scores,
+    fit_logistic,
+    select_length,
+)
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
@@ -91,7 +100,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         Softmax temperature.
     validation_ : dict
         ``accuracy``, ``log_loss`` and ``calibration_error`` on labelled windows that were held out
-        (None where none could be), their number ``n_windows``, and ``by``: "group" or "window".
+        (None where none could be), their number ``n_windows``, ``by``: "group" or "window", and
+        their ``reliability`` curve (absent where none could be).
     n_labels_ : (k,) int array
         Labels of each class.
     row_length_ : float
@@ -115,6 +125,15 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     ((4,), (4, 3))
     """
 
+    extractor_: Any
+    classes_: Array
+    coef_: Array
+    n_labels_: Array
+    stay_: float | None
+    transitions_: Array | None
+    feature_mean_: Array | None
+    feature_deviation_: Array | None
+    rows_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [HasMethods(["fit", "transform", "tensors"]), None],
         "classifier": [StrOptions({"auto", "features", "blocks"})],
@@ -207,8 +226,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         """
         checks.check_parameters(self)
         try:
-            with learned.learning(self) as model:
-                model._learn(X, y, groups, recording, _kept(checkpoint, resume))
+            attributes = self._learn(X, y, groups, recording, _kept(checkpoint, resume))
+            learned.assign(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{type(self).__name__}: fit was interrupted; nothing was learned, the estimator "
@@ -216,8 +235,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             ) from None
         return self
 
-    def _learn(self, X: Any, y: Any, groups: Any, recording: Any, kept: dict[str, Any]) -> None:
-        """Fit this estimator, which has learned nothing yet."""
+    def _learn(
+        self, X: Any, y: Any, groups: Any, recording: Any, kept: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the learned attributes of a fit; what was learned before plays no part."""
         given_features = ContrastiveFeatures() if self.features is None else self.features
         rng = checks.generator(self.random_state)
         seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
@@ -237,56 +258,86 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         signals = given.signals
 
         extractor.fit(X if isinstance(X, Recordings) else signals, **kept)
-        self.extractor_ = extractor
-        self.rows_ = None
+        rows = mean = deviation = None
         if self.classifier != "features" and not masked:
-            self.rows_ = asdict(block_rows.learn(self._blocks, signals, rng))
-        self.feature_mean_ = self.feature_deviation_ = None
+            rows = asdict(block_rows.learn(partial(_blocks, extractor), signals, rng))
         if self.classifier != "blocks":
             some = np.linspace(0, len(signals) - 1, min(len(signals), MAX_WINDOWS_FOR_SCALE))
             W = np.asarray(extractor.transform(signals[some.astype(np.intp)]), dtype=np.float64)
-            deviation = W.std(axis=0)
-            self.feature_mean_ = W.mean(axis=0)
-            self.feature_deviation_ = np.where(deviation > 0, deviation, 1.0)
-        self._learn_classes(given, rng)
-        self.n_features_in_ = int(signals.shape[1])
+            mean, deviation = W.mean(axis=0), W.std(axis=0)
+            deviation = np.where(deviation > 0, deviation, 1.0)
+        return {
+            "extractor_": extractor,
+            "rows_": rows,
+            "feature_mean_": mean,
+            "feature_deviation_": deviation,
+            **self._learn_classes(given, _RowMaker(extractor, mean, deviation, rows), rng),
+            "n_features_in_": int(signals.shape[1]),
+        }
 
-    def refit(self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None) -> Self:
+    def refit(
+        self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None, rows: Any = None
+    ) -> Self:
         """Learn other labels with the features as they are, in a fraction of the time.
 
         For a few more labels after a look at the answers. Parameters as in :meth:`fit`; only the
         labelled windows of X are used.
+
+        Parameters
+        ----------
+        X, y, groups, recording
+            As in :meth:`fit`.
+        rows : (n, q) array, optional
+            Rows of all windows, as :meth:`rows` returns them, where they were computed before.
         """
         check_is_fitted(self, "coef_")
         checks.check_parameters(self)
         masked = getattr(self.extractor_, "missing", "error") == "mask"
-        with learned.learning(self, continued=True) as model:
-            given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-            self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
-            model._learn_classes(given, checks.generator(self.random_state))
+        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
+        if rows is not None and np.shape(rows) != (len(given.signals), self.coef_.shape[1]):
+            raise InvalidInputError(
+                f"rows has shape {np.shape(rows)}, not {(len(X), self.coef_.shape[1])}; pass "
+                "what rows(X) of this classifier returns"
+            )
+        rng = checks.generator(self.random_state)
+        found = self._learn_classes(given, self._row_maker, rng, rows)
+        learned.assign(self, {**learned.learned(self), **found})
         return self
 
-    def _learn_classes(self, given: _Given, rng: np.random.Generator) -> None:
+    def _learn_classes(
+        self, given: _Given, row_maker: _RowMaker, rng: np.random.Generator, all_rows: Any = None
+    ) -> dict[str, Any]:
         """Train the logistic regression, its temperature and the smoothing on fitted features."""
         labels, groups = given.labels, given.groups
         labelled = np.flatnonzero(labels.codes >= 0)
         codes = labels.codes[labelled]
         n_classes = len(labels.classes)
-        rows = self._rows(given.signals[labelled])
+        if all_rows is None:
+            rows = row_maker.rows(given.signals[labelled])
+        else:
+            rows = np.asarray(all_rows[labelled], dtype=np.float64)
         own_groups = None if groups is None else groups[labelled]
         length, scores, judged = select_length(rows, codes, n_classes, own_groups, rng)
-        self.row_length_ = length
-        self.coef_, self.intercept_ = fit_logistic(rows, codes, n_classes, length)
-        self.temperature_ = fit_temperature(scores[judged], codes[judged])
+        coef, intercept = fit_logistic(rows, codes, n_classes, length)
+        temperature = fit_temperature(scores[judged], codes[judged])
         by_group = own_groups is not None and len(np.unique(own_groups)) > 1
-        self.validation_ = _validation(
-            scores[judged] / self.temperature_, codes[judged], "group" if by_group else "window"
-        )
-        self.n_labels_ = np.bincount(codes, minlength=n_classes)
-        self.classes_ = labels.classes
-        self.learn_transitions(given.runs, labels.codes)
+        by = "group" if by_group else "window"
+        n_labels = np.bincount(codes, minlength=n_classes)
+        stay, transitions = _learn_transitions(given.runs, labels.codes, n_labels)
         if self.smooth is not None:
-            self.transitions()  # an error where nothing was learned
+            _used_transitions(self.dwell, transitions, n_labels)  # raises where there are none
+        return {
+            "row_length_": length,
+            "coef_": coef,
+            "intercept_": intercept,
+            "temperature_": temperature,
+            "validation_": _validation(scores[judged] / temperature, codes[judged], by),
+            "n_labels_": n_labels,
+            "classes_": labels.classes,
+            "stay_": stay,
+            "transitions_": transitions,
+        }
 
     def learn_transitions(self, runs: list[NDArray[np.intp]], codes: Array) -> Self:
         """Learn how classes follow each other, from labels of windows that do.
@@ -301,24 +352,12 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         codes : (n,) int array
             Place of the class of each window in ``classes_``; −1 for unknown.
         """
-        prior = self.n_labels_ / self.n_labels_.sum()
-        self.stay_ = smoothing.learn_stay(runs, codes, prior)
-        self.transitions_ = None
-        if self.stay_ is not None:
-            self.transitions_ = smoothing.learn_transitions(runs, codes, self.stay_, prior)
+        self.stay_, self.transitions_ = _learn_transitions(runs, codes, self.n_labels_)
         return self
 
     def transitions(self) -> Array:
         """Return the probability of each class after each class, (k, k), that smoothing uses."""
-        if self.dwell is not None:
-            prior = self.n_labels_ / self.n_labels_.sum()
-            return smoothing.dwell_matrix(float(self.dwell), prior)
-        if self.transitions_ is None:
-            raise InvalidInputError(
-                "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
-                "how long a class lasts; pass dwell= the mean number of windows, or label more"
-            )
-        return np.asarray(self.transitions_)
+        return _used_transitions(self.dwell, self.transitions_, self.n_labels_)
 
     # --------------------------------------------------------------------------------- answers
 
@@ -375,6 +414,64 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         labels, probability = self.answers(rec)
         return Timeline.from_answers(rec, labels, probability, self.classes_.tolist())
 
+    def suggest(
+        self,
+        X: Any,
+        n: int = 10,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        exclude: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[np.intp]:
+        """Windows to label next, the most useful first. Equation E24.
+
+        As :func:`tensorcontrast.suggest_windows`, with the rows that the logistic regression sees
+        and, where it was trained with 12 labels or more, its probabilities.
+
+        Parameters
+        ----------
+        X : array or Recordings
+            Windows to choose from.
+        n : int, default=10
+            Number of windows wanted. Fewer are returned where no more are left.
+        y : (n_windows,) array-like, optional
+            Labels so far, which are not suggested again; −1, None, NaN or "" for unknown. Default:
+            the labels of the recordings.
+        groups : (n_windows,) array-like, optional
+            Recording or subject of each window; suggestions are spread over them. Default: none.
+        exclude : int or bool array, optional
+            Windows that must not be suggested, by their numbers or as a mask.
+        random_state : int, RandomState or None
+            Seed of the clustering.
+
+        Returns
+        -------
+        (m,) int array
+            Numbers of windows, m ≤ n.
+        """
+        check_is_fitted(self, "coef_")
+        if y is None and isinstance(X, Recordings):
+            y = X.y
+        signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
+        rows = self._rows(signals, X if isinstance(X, Recordings) else signals).astype(np.float32)
+        return suggest.order_rows(
+            suggest.reduced_rows(rows),
+            y,
+            n,
+            groups,
+            exclude=exclude,
+            probability=self._sure_probabilities(rows),
+            random_state=random_state,
+        )
+
+    def _sure_probabilities(self, rows: Array) -> Array | None:
+        """Probabilities of rows; None where too few labels trained the model to go by them."""
+        if self.n_labels_.sum() < suggest.MIN_LABELS_FOR_MARGIN:
+            return None
+        scores = rows @ self.coef_.T + self.intercept_
+        return np.asarray(softmax(scores / self.temperature_, axis=1))
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of labelled windows whose class is predicted; unknown answers count as wrong.
 
@@ -398,6 +495,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Array:
         """Scores (n, k) of the logistic regression."""
+        return self._rows_and_scores(X)[1]
+
+    def _rows_and_scores(self, X: Any) -> tuple[Array, Array]:
+        """Rows (n, q) that the logistic regression sees, and its scores (n, k)."""
         signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
         if signals.shape[1] != self.n_features_in_:
             raise InvalidInputError(
@@ -407,7 +508,8 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             )
         if not isinstance(X, Recordings):
             X = signals
-        return np.asarray(self._rows(signals, X) @ self.coef_.T + self.intercept_)
+        rows = self._rows(signals, X)
+        return rows, np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def _smoothed(
         self, X: Any, recording: Any, probability: Array
@@ -447,23 +549,64 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------------------------ rows
 
-    def _blocks(self, signals: Array) -> list[Array]:
-        made = self.extractor_.tensors(signals)
-        return list(made) if isinstance(made, list) else [made]
+    def rows(self, X: Any) -> Array:
+        """Rows (n, q) that the logistic regression sees; they do not depend on labels.
+
+        Keep them to :meth:`refit` and :meth:`proba_of_rows` many times on the same windows.
+        """
+        check_is_fitted(self, "coef_")
+        masked = getattr(self.extractor_, "missing", "error") == "mask"
+        return self._rows(_signals(X, masked), X)
+
+    def held_out(self, rows: Array, y: Any, groups: Any = None) -> tuple[Array, Array]:
+        """Answers for labelled windows by models that have not seen them, as in ``validation_``.
+
+        Parameters
+        ----------
+        rows : (n, q) array
+            Rows of the labelled windows, as :meth:`rows` returns them.
+        y : (n,) array-like
+            Their classes, none of them unknown.
+        groups : (n,) array-like, optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        probability : (n, k) array
+            In the order of ``classes_``.
+        judged : (n,) bool array
+            Whether the window could be held out.
+        """
+        check_is_fitted(self, "coef_")
+        codes = np.searchsorted(self.classes_, np.asarray(y))
+        scores, judged = cross_validated_scores(
+            np.asarray(rows, dtype=np.float64),
+            codes,
+            len(self.classes_),
+            None if groups is None else np.asarray(groups),
+            checks.generator(self.random_state),
+            self.row_length_,
+        )
+        scores[~judged] = 0
+        return np.asarray(softmax(scores / self.temperature_, axis=1)), judged
+
+    def proba_of_rows(self, rows: Array) -> Array:
+        """Probability of each class (n, k) of windows whose :meth:`rows` are known.
+
+        Each window for itself, whatever ``smooth`` is.
+        """
+        check_is_fitted(self, "coef_")
+        coef = self.coef_.T.astype(rows.dtype)
+        return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_, axis=1))
+
+    @property
+    def _row_maker(self) -> _RowMaker:
+        """What makes the rows of the logistic regression."""
+        return _RowMaker(self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_)
 
     def _rows(self, signals: Array, X: Any = None) -> Array:
         """Rows (n, q) that the logistic regression sees; the features check X where it is given."""
-        parts = []
-        W = None
-        if self.feature_mean_ is not None or X is not None:
-            W = np.asarray(self.extractor_.transform(signals if X is None else X), dtype=np.float64)
-        if self.feature_mean_ is not None:
-            assert W is not None
-            scaled = block_rows.normalised_rows((W - self.feature_mean_) / self.feature_deviation_)
-            parts.append(scaled * FEATURE_LENGTH)
-        if self.rows_ is not None:
-            parts.append(BlockRows(**self.rows_).of_signals(self._blocks, signals))
-        return np.concatenate(parts, axis=1)
+        return self._row_maker.rows(signals, X)
 
     # ----------------------------------------------------------------------------------- files
 
@@ -527,6 +670,65 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = getattr(self.features, "missing", "error") == "mask"
         tags.classifier_tags.multi_class = True
         return tags
+
+
+# --------------------------------------------------------------------------------------- rows
+
+
+@dataclass(frozen=True)
+class _RowMaker:
+    """From signals to the rows that the logistic regression sees."""
+
+    extractor: Any
+    #: Of the features; None where these take no part.
+    mean: Array | None
+    deviation: Array | None
+    #: Fields of :class:`.BlockRows`; None where the blocks take no part.
+    blocks: dict[str, Any] | None
+
+    def rows(self, signals: Array, X: Any = None) -> Array:
+        """Rows (n, q) of signals; the features check X where it is given."""
+        columns = []
+        W = None
+        if self.mean is not None or X is not None:
+            W = np.asarray(self.extractor.transform(signals if X is None else X), dtype=np.float64)
+        if self.mean is not None:
+            assert W is not None and self.deviation is not None
+            scaled = block_rows.normalised_rows((W - self.mean) / self.deviation)
+            columns.append(scaled * FEATURE_LENGTH)
+        if self.blocks is not None:
+            blocks = partial(_blocks, self.extractor)
+            columns.append(BlockRows(**self.blocks).of_signals(blocks, signals))
+        return np.concatenate(columns, axis=1)
+
+
+def _blocks(extractor: Any, signals: Array) -> list[Array]:
+    """Return the coupled blocks of signals, or their one tensor, as a list."""
+    tensors = extractor.tensors(signals)
+    return list(tensors) if isinstance(tensors, list) else [tensors]
+
+
+def _learn_transitions(
+    runs: list[NDArray[np.intp]], codes: Array, n_labels: Array
+) -> tuple[float | None, Array | None]:
+    """Return how likely a class stays, and how classes follow each other; None if unknown."""
+    prior = n_labels / n_labels.sum()
+    stay = smoothing.learn_stay(runs, codes, prior)
+    if stay is None:
+        return None, None
+    return stay, smoothing.learn_transitions(runs, codes, stay, prior)
+
+
+def _used_transitions(dwell: float | None, transitions: Array | None, n_labels: Array) -> Array:
+    """Return the transitions that smoothing uses (k, k); raise where there are none."""
+    if dwell is not None:
+        return smoothing.dwell_matrix(float(dwell), n_labels / n_labels.sum())
+    if transitions is None:
+        raise InvalidInputError(
+            "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
+            "how long a class lasts; pass dwell= the mean number of windows, or label more"
+        )
+    return np.asarray(transitions)
 
 
 # ------------------------------------------------------------------------------------- inputs
@@ -635,7 +837,9 @@ def _validation(scores: Array, codes: Array, by: str) -> dict[str, Any]:
         return out | {"accuracy": None, "log_loss": None, "calibration_error": None}
     logs = log_softmax(scores, axis=1)
     right = logs.argmax(axis=1) == codes
+    curve = reliability_curve(np.exp(logs.max(axis=1)), right)
     return out | {
+        "reliability": {name: values.tolist() for name, values in curve.items()},
         "accuracy": float(right.mean()),
         "log_loss": float(-logs[np.arange(len(codes)), codes].mean()),
         "calibration_error": expected_calibration_error(np.exp(logs.max(axis=1)), right),

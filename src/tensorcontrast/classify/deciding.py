@@ -72,9 +72,9 @@ def what_decides(model: ContrastiveClassifier) -> Decision:
 def _blocks(features: Any) -> tuple[str, ...]:
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
-    made = features.tensorize_
+    transformers = features.tensorize_
     out = []
-    for part in made if isinstance(made, list | tuple) else [made]:
+    for part in transformers if isinstance(transformers, list | tuple) else [transformers]:
         if isinstance(part, SpectrogramTensor):
             out.append("the spectrogram tensor")
         elif isinstance(part, ConvolutionFeatures):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from scipy.stats import t as student_t
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
@@ -15,12 +16,14 @@ from sklearn.model_selection import GroupKFold
 from tensorcontrast.classify.calibration import fit_temperature
 from tensorcontrast.utils.threads import single
 
-__all__ = ["fit_logistic", "held_out_scores", "select_length"]
+__all__ = ["cross_validated_scores", "fit_logistic", "held_out_scores", "select_length"]
 
 Array = NDArray[Any]
 
 #: Lengths that rows may get for a logistic regression with C = 1; a smaller one regularises more.
 ROW_LENGTHS = (14.0, 5.0, 2.0)
+#: Level of the test by which a smaller length must lower the log loss.
+GAIN_LEVEL = 0.025
 #: Parts of the labelled windows that are held out in turn.
 N_FOLDS = 5
 #: Labels above which only the first part is held out: it alone holds enough windows.
@@ -65,8 +68,8 @@ def select_length(
 ) -> tuple[float, Array, NDArray[np.bool_]]:
     """Select the penalty on held-out windows, and return their scores with it.
 
-    The first of :data:`ROW_LENGTHS` is kept unless another has a smaller log loss by more than the
-    standard error of the difference, each with its own softmax temperature.
+    The first of :data:`ROW_LENGTHS` is kept unless another has a smaller log loss by a paired
+    t-test at 2.5 %, each with its own softmax temperature.
 
     Returns
     -------
@@ -83,9 +86,30 @@ def select_length(
         other, _ = held_out_scores(rows, codes, n_classes, fold_of, length)
         new = _losses(other[judged], codes[judged])
         gain = loss - new
-        if gain.mean() > gain.std() / np.sqrt(len(gain)):
+        if _is_gain(gain):
             best, scores, loss = length, other, new
     return best, scores, judged
+
+
+def _is_gain(gain: Array) -> bool:
+    """Whether the mean gain of held-out windows is above zero by a one-sided t-test."""
+    n = len(gain)
+    if n < 2:
+        return False
+    limit = float(student_t.ppf(1 - GAIN_LEVEL, n - 1)) * gain.std(ddof=1) / np.sqrt(n)
+    return bool(gain.mean() > limit)
+
+
+def cross_validated_scores(
+    rows: Array,
+    codes: Array,
+    n_classes: int,
+    groups: Array | None,
+    rng: np.random.Generator,
+    length: float,
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the scores of :func:`held_out_scores` on the folds of :func:`select_length`."""
+    return held_out_scores(rows, codes, n_classes, _folds(codes, groups, rng), length)
 
 
 def _losses(scores: Array, codes: Array) -> Array:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,6 +44,8 @@ class Timeline:
     probabilities : (n, k) array
         Of each class.
     classes : tuple of str
+    extra : dict of str to (n,) array
+        More columns to write, by name, such as those of an explanation; merging drops them.
     """
 
     recording: NDArray[np.str_]
@@ -53,6 +55,7 @@ class Timeline:
     probability: Array
     probabilities: Array
     classes: tuple[str, ...]
+    extra: dict[str, Array] = field(default_factory=dict)
 
     @classmethod
     def from_answers(
@@ -145,6 +148,7 @@ class Timeline:
                 self.probability[own],
                 self.probabilities[own],
                 self.classes,
+                {column: values[own] for column, values in self.extra.items()},
             )
         return out
 
@@ -170,6 +174,8 @@ class Timeline:
         if probabilities:
             for name, values in zip(self.classes, self.probabilities.T, strict=True):
                 out[f"p_{name}"] = [round(v, 6) for v in values.tolist()]
+        for name, values in self.extra.items():
+            out[name] = [v if isinstance(v, str) else round(v, 6) for v in values.tolist()]
         return out
 
     def write(self, path: str | Path, *, probabilities: bool = False) -> Path:
@@ -309,7 +315,7 @@ def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
     from tensorcontrast.readers.files import optional
 
     pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
-    kinds = {"recording": pyarrow.string(), "label": pyarrow.string()}
+    kinds = {name: pyarrow.string() for name in ("recording", "label", "against")}
     table = pyarrow.table(
         {
             name: pyarrow.array(values, type=kinds.get(name, pyarrow.float64()))

@@ -17,9 +17,13 @@ from tensorcontrast.cli.commands.convert import convert
 from tensorcontrast.cli.commands.datasets import about_dataset, fetch_dataset, list_datasets
 from tensorcontrast.cli.commands.demo import demo
 from tensorcontrast.cli.commands.evaluate import evaluate
+from tensorcontrast.cli.commands.export import export
 from tensorcontrast.cli.commands.fit import fit
+from tensorcontrast.cli.commands.label import label
 from tensorcontrast.cli.commands.predict import predict
+from tensorcontrast.cli.commands.rank import rank
 from tensorcontrast.cli.commands.report import report
+from tensorcontrast.cli.commands.suggest import suggest
 from tensorcontrast.cli.commands.train import train
 from tensorcontrast.cli.commands.transform import transform
 from tensorcontrast.cli.shared import signals
@@ -148,6 +152,14 @@ command(
 )(evaluate)
 command(
     app,
+    "label",
+    "tensorcontrast label watch",
+    "tensorcontrast label 'nights/*.edf' --window 30 -o nights.tcl",
+    "tensorcontrast label nights --model model.tcm --import labels.csv -o nights.tcl",
+    "tensorcontrast label watch -o watch.tcl --export labels.csv",
+)(label)
+command(
+    app,
     "train",
     "tensorcontrast train watch -o model.tcm",
     "tensorcontrast train 'data/*.csv' --window 5 --labels labels.csv -o model.tcm",
@@ -162,10 +174,28 @@ command(
 )(predict)
 command(
     app,
+    "suggest",
+    "tensorcontrast suggest model.tcm 'data/*.csv' -n 20 -o to-label.csv",
+    "tensorcontrast suggest model.tcm 'data/*.csv' --labels labels.csv -o to-label.csv",
+)(suggest)
+command(
+    app,
     "components",
     "tensorcontrast components model.tcm -o components.png",
     "tensorcontrast components model.tcm --data watch -n 10",
 )(components)
+command(
+    app,
+    "export",
+    "tensorcontrast export model.tcm -o model.onnx",
+    "tensorcontrast export trained.tcm --data watch -o trained.onnx --json",
+)(export)
+command(
+    app,
+    "rank",
+    "tensorcontrast rank watch -o rank.png",
+    "tensorcontrast rank windows.csv --fs 50 --groups person --ranks 2,4,8,16",
+)(rank)
 command(
     app,
     "bench",

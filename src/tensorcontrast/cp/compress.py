@@ -26,25 +26,36 @@ from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 
-#: Numbers per window that ``"auto"`` keeps for each component.
-CORE_PER_RANK = 32
-#: ``"auto"`` leaves tensors alone that it would not make smaller by this factor.
-MIN_REDUCTION = 2.5
-#: ``"auto"`` leaves data on workers alone that have fewer values (1 GiB in float32): a core costs
-#: detail, and small fits are fast enough.
-MIN_VALUES_TO_COMPRESS = 2**28
 #: Values that are rotated at a time, so that they stay in the processor's cache.
-_TILE = 2**18
+TILE_VALUES = 2**18
 
 
-def _tiles(block: Array, work: Callable[[Array, slice], list[Array]]) -> list[Array]:
+@dataclass(frozen=True)
+class CompressTuning:
+    """Tuning numbers of ``compress="auto"``."""
+
+    #: Numbers per window that are kept for each component.
+    core_per_rank: float = 32
+    #: Tensors that would not become smaller by this factor are left alone.
+    min_reduction: float = 2.5
+    #: Data on workers that have fewer values (1 GiB in float32) are left alone: a core costs
+    #: detail, and small fits are fast enough.
+    min_values_to_compress: int = 2**28
+
+
+TUNING = CompressTuning()
+
+
+def _tiles(
+    block: Array, work: Callable[[Array, slice], list[Array]], tile_values: int
+) -> list[Array]:
     """Sum of what ``work`` makes of tiles of a block that fit into the processor's cache.
 
     Tiles are shared among threads, one a processor, each with a BLAS of one thread; the sum is
     taken in the order of the tiles, so that it is the same to the bit.
     """
     # A power of two, a strip at most: tiles lie at the same windows whatever the blocks are.
-    most = max(1, _TILE // max(1, block[0].size)) if len(block) else 1
+    most = max(1, tile_values // max(1, block[0].size)) if len(block) else 1
     step = min(1 << (most.bit_length() - 1), threads.STRIP_ROWS)
     places = [slice(a, min(a + step, len(block))) for a in range(0, len(block), step)]
     total: list[Array] = []
@@ -57,7 +68,7 @@ def _tiles(block: Array, work: Callable[[Array, slice], list[Array]]) -> list[Ar
     return total
 
 
-def mode_grams(block: Array) -> list[Array]:
+def mode_grams(block: Array, *, tile_values: int = TILE_VALUES) -> list[Array]:
     """Gram matrix of each mode's unfolding, (I_k, I_k) each, of a block (m, I_1, …, I_K)."""
 
     def work(T: Array, at: slice) -> list[Array]:
@@ -68,7 +79,7 @@ def mode_grams(block: Array) -> list[Array]:
             T = _rotate(T)
         return out[::-1]
 
-    return _tiles(block, work)
+    return _tiles(block, work, tile_values)
 
 
 def core_size(bases: Sequence[Array]) -> int:
@@ -76,7 +87,7 @@ def core_size(bases: Sequence[Array]) -> int:
     return int(np.prod([V.shape[1] for V in bases]))
 
 
-def project(block: Array, bases: Sequence[Array]) -> Array:
+def project(block: Array, bases: Sequence[Array], *, tile_values: int = TILE_VALUES) -> Array:
     """Cores (m, j) of a block (m, I_1, …, I_K), flattened in C order."""
     size = core_size(bases)
     out = np.empty((len(block), size), dtype=block.dtype)
@@ -87,7 +98,7 @@ def project(block: Array, bases: Sequence[Array]) -> Array:
         out[at] = T.reshape(len(T), size)
         return []
 
-    _tiles(block, work)
+    _tiles(block, work, tile_values)
     return out
 
 
@@ -166,7 +177,9 @@ def _unfold(tensor: Array, mode: int) -> Array:
     return np.moveaxis(tensor, mode, 0).reshape(tensor.shape[mode], -1)
 
 
-def refined_grams(block: Array, bases: Sequence[Array]) -> list[Array]:
+def refined_grams(
+    block: Array, bases: Sequence[Array], *, tile_values: int = TILE_VALUES
+) -> list[Array]:
     """Gram matrix of each mode of a centred block after the other modes have been compressed.
 
     One step of higher-order orthogonal iteration.
@@ -183,7 +196,7 @@ def refined_grams(block: Array, bases: Sequence[Array]) -> list[Array]:
             out.append(rows.T @ rows)
         return out
 
-    return _tiles(block, work)
+    return _tiles(block, work, tile_values)
 
 
 def spectrum(G: Array) -> tuple[Array, Array]:
@@ -199,7 +212,7 @@ def spectrum(G: Array) -> tuple[Array, Array]:
     return values, vectors * np.where(peak < 0, -1.0, 1.0)
 
 
-def ranks_by_size(spectra: Sequence[Array], size: int) -> tuple[int, ...]:
+def ranks_by_size(spectra: Sequence[Array], size: float) -> tuple[int, ...]:
     """Ranks whose product is at most ``size``, chosen by what each direction holds.
 
     From all directions of all modes, the one that holds the least is dropped again and again. What
@@ -208,8 +221,10 @@ def ranks_by_size(spectra: Sequence[Array], size: int) -> tuple[int, ...]:
     """
     ranks = [max(1, int((s > s[0] * 1e-12).sum())) for s in spectra]
     while int(np.prod(ranks)) > size and max(ranks) > 1:
-        held = [s[r - 1] * len(s) if r > 1 else np.inf for s, r in zip(spectra, ranks, strict=True)]
-        ranks[int(np.argmin(held))] -= 1
+        least = [
+            s[r - 1] * len(s) if r > 1 else np.inf for s, r in zip(spectra, ranks, strict=True)
+        ]
+        ranks[int(np.argmin(least))] -= 1
     return tuple(ranks)
 
 
@@ -222,14 +237,16 @@ def ranks_by_energy(spectra: Sequence[Array], energy: float) -> tuple[int, ...]:
     return tuple(ranks)
 
 
-def wanted_ranks(compress: Any, spectra: Sequence[Array], rank: int) -> tuple[int, ...] | None:
+def wanted_ranks(
+    compress: Any, spectra: Sequence[Array], rank: int, tuning: CompressTuning = TUNING
+) -> tuple[int, ...] | None:
     """Ranks that ``compress`` asks for; None where it does not pay or is not wanted."""
     dims = tuple(len(s) for s in spectra)
     if compress is None:
         return None
     if isinstance(compress, str):
-        ranks = ranks_by_size(spectra, CORE_PER_RANK * rank)
-        return ranks if int(np.prod(dims)) >= MIN_REDUCTION * int(np.prod(ranks)) else None
+        ranks = ranks_by_size(spectra, tuning.core_per_rank * rank)
+        return ranks if int(np.prod(dims)) >= tuning.min_reduction * int(np.prod(ranks)) else None
     if isinstance(compress, Sequence):
         if len(compress) != len(dims) or not all(
             isinstance(j, int | np.integer) and 1 <= j <= d
@@ -243,16 +260,21 @@ def wanted_ranks(compress: Any, spectra: Sequence[Array], rank: int) -> tuple[in
     return ranks_by_energy(spectra, float(compress))
 
 
-def may_compress(compress: Any, shape: tuple[int, ...], rank: int) -> bool:
+def may_compress(
+    compress: Any, shape: tuple[int, ...], rank: int, tuning: CompressTuning = TUNING
+) -> bool:
     """Whether it is worth while to look at the spectra of data of this shape (n, I_1, …)."""
     if compress is None:
         return False
     if not isinstance(compress, str):
         return True
     size = int(np.prod(shape[1:]))
-    return (
-        size >= MIN_REDUCTION * CORE_PER_RANK * rank and size * shape[0] >= MIN_VALUES_TO_COMPRESS
-    )
+    return may_shrink(size, rank, tuning) and size * shape[0] >= tuning.min_values_to_compress
+
+
+def may_shrink(size: int, rank: int, tuning: CompressTuning = TUNING) -> bool:
+    """Whether tensors of so many entries may become much smaller."""
+    return size >= tuning.min_reduction * tuning.core_per_rank * rank
 
 
 def compress_factors(factors: Sequence[Array], bases: Sequence[Array] | None) -> Sequence[Array]:

@@ -48,22 +48,28 @@ from tensorcontrast.utils import threads
 Array = NDArray[Any]
 Factors = Sequence[Array]
 
-MAX_DIRECTIONS = 128
-"""Nuisance directions that are kept, at most."""
-
-MIN_STRENGTH = 1e-3
-"""Smallest s, relative to the standard deviation of all nuisance together."""
-
-MAX_DEVIATIONS = 4096
-"""Windows whose deviations from their class mean are used, at most."""
-
 OVERLAP_POWER = 2 / 3
 """Exponent p that divides the overlap between components."""
 
 OVERLAP_RIDGE = 1e-3
 """ρ, for patterns of unit length."""
 
-_BISECTIONS = 12
+
+@dataclass(frozen=True)
+class GLSTuning:
+    """Tuning numbers of the search for the nuisance metric."""
+
+    #: Nuisance directions that are kept.
+    max_directions: int = 128
+    #: Smallest s, relative to the standard deviation of all nuisance together.
+    min_strength: float = 1e-3
+    #: Windows whose deviations from their class mean are used.
+    max_deviations: int = 4096
+    #: Steps of the search for s.
+    n_bisections: int = 12
+
+
+TUNING = GLSTuning()
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,9 @@ def checked(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
     return rows.astype(dtype, copy=False)
 
 
-def principal_directions(rows: Array) -> tuple[Array, Array, float] | None:
+def principal_directions(
+    rows: Array, max_directions: int = TUNING.max_directions
+) -> tuple[Array, Array, float] | None:
     """Directions (q, i) in which rows (m, i) vary most, their variances, and the total variance.
 
     None where the rows do not vary. The result does not depend on the number of threads.
@@ -116,7 +124,7 @@ def principal_directions(rows: Array) -> tuple[Array, Array, float] | None:
     with threads.single("blas"), threads.single("openmp"):
         centred = rows - rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
         total = float(kernels.row_norms_squared(centred).sum()) / len(rows)
-        most = min(MAX_DIRECTIONS, *rows.shape)
+        most = min(max_directions, *rows.shape)
         if not total > 0 or not np.isfinite(total):
             return None
         # Rows of unit size: squares of tiny or huge values stay in the range of numbers.
@@ -136,22 +144,31 @@ def gains(variances: Array, strength: float) -> Array:
 # ----------------------------------------------------------------------------- the encoder
 
 
-def overlap_mixing(gram: Array, ridge: float | Array, power: float) -> Array:
-    """T (r, r) that divides the overlap between components, for ``gram`` = HᵀMH in float64."""
+def overlap_mixing(
+    gram: Array, ridge: float | Array, power: float, overlap_ridge: float = OVERLAP_RIDGE
+) -> Array:
+    """T (r, r) that divides the overlap between components, for ``gram`` = HᵀMH in float64.
+
+    ``overlap_ridge`` is ρ. Equation E23.
+    """
     rank = len(gram)
     if power == 1.0:
         return np.eye(rank)
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     scale = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 0)
-    values, vectors = np.linalg.eigh(scale[:, None] * gram * scale + OVERLAP_RIDGE * np.eye(rank))
-    root = (vectors * np.maximum(values, OVERLAP_RIDGE) ** -power) @ vectors.T
+    values, vectors = np.linalg.eigh(scale[:, None] * gram * scale + overlap_ridge * np.eye(rank))
+    root = (vectors * np.maximum(values, overlap_ridge) ** -power) @ vectors.T
     K = gram + np.diag(np.broadcast_to(np.asarray(ridge, dtype=np.float64), rank))
     # Components that are zero stay zero, and T stays invertible.
     return np.asarray(K @ (np.where(lengths > 0, scale, 1.0)[:, None] * root))
 
 
 def projector(
-    factors: Factors, ridge: float | Array, metric: GLSMetric | None, power: float = 1.0
+    factors: Factors,
+    ridge: float | Array,
+    metric: GLSMetric | None,
+    power: float = 1.0,
+    overlap_ridge: float = OVERLAP_RIDGE,
 ) -> Array:
     """Return the matrix (i, r) that maps centred windows to features. Equations E12, E23."""
     H = kernels.khatri_rao(factors)
@@ -160,7 +177,7 @@ def projector(
     G = H if metric is None else metric.times(H)
     gram = H.T.astype(np.float64) @ G
     inverse = Encoder.from_gram(gram, ridge, np.dtype(np.float64)).K_inverse
-    mixed = inverse @ overlap_mixing(gram, ridge, power)
+    mixed = inverse @ overlap_mixing(gram, ridge, power, overlap_ridge)
     return np.asarray(G @ mixed.astype(H.dtype))
 
 
@@ -174,6 +191,7 @@ def select_strength(
     alpha: float,
     nuisance: tuple[Array, Array, float],
     limit: float,
+    tuning: GLSTuning = TUNING,
 ) -> Selected | None:
     """Select the smallest s that keeps ‖X − cHᵀ‖ within ``limit`` times ‖X‖. Equations E14, E23.
 
@@ -201,13 +219,14 @@ def select_strength(
     plain = error(np.zeros(len(V)))
     if plain > limit or kernels.cancelled(plain**2 * norm_squared, norm_squared, X.dtype):
         return None
-    low, high = np.log(MIN_STRENGTH * np.sqrt(total)), np.log(1e3 * np.sqrt(variances[0]))
+    low = np.log(tuning.min_strength * np.sqrt(total))
+    high = np.log(1e3 * np.sqrt(variances[0]))
     if error(gains(variances, np.exp(high))) > limit:
         return None
     if error(gains(variances, np.exp(low))) <= limit:
         high = low
     else:
-        for _ in range(_BISECTIONS):
+        for _ in range(tuning.n_bisections):
             middle = 0.5 * (low + high)
             if error(gains(variances, np.exp(middle))) <= limit:
                 high = middle
@@ -289,6 +308,7 @@ def contrast_metric(
     nuisance: Array | None,
     contrast: Contrast,
     limit: float,
+    tuning: GLSTuning = TUNING,
 ) -> tuple[Selected | None, NDArray[np.intp]]:
     """Find pseudo classes and the metric from each other, in turn. Equations E11, E23.
 
@@ -310,6 +330,8 @@ def contrast_metric(
     contrast : Contrast
     limit : float
         Largest relative reconstruction error.
+    tuning : GLSTuning
+        Limits of directions, windows and steps.
 
     Returns
     -------
@@ -321,10 +343,10 @@ def contrast_metric(
 
     def select(parts: list[tuple[Array, float]]) -> Selected | None:
         rows = stacked(parts)
-        found = None if rows is None else principal_directions(rows)
+        found = None if rows is None else principal_directions(rows, tuning.max_directions)
         if found is None:
             return None
-        return select_strength(X, norm_squared, factors, alpha, found, limit)
+        return select_strength(X, norm_squared, factors, alpha, found, limit, tuning)
 
     augmented = [] if nuisance is None else [(nuisance, 1.0)]
     selected = select(augmented)
@@ -332,6 +354,6 @@ def contrast_metric(
     for _ in range(contrast.rounds):
         metric = None if selected is None else selected.metric
         classes = contrast.graph(rows_times(X, projector(factors, alpha, metric, OVERLAP_POWER)))
-        deviations = within_class_deviations(X, classes, MAX_DEVIATIONS)
+        deviations = within_class_deviations(X, classes, tuning.max_deviations)
         selected = select([*augmented, (deviations, contrast.gamma)])
     return selected, classes

@@ -41,6 +41,7 @@ __all__ = [
     "blocks_of",
     "cp_norm_squared",
     "cp_to_flat",
+    "cross_gram",
     "entries",
     "factor_match_score",
     "factor_products",
@@ -90,10 +91,10 @@ class CoupledFactors(Sequence[Array]):
     def like(self, arrays: Iterable[Array]) -> CoupledFactors:
         """Return other arrays in the same blocks."""
         left = iter(arrays)
-        made = CoupledFactors([[next(left) for _ in block] for block in self.blocks])
+        coupled = CoupledFactors([[next(left) for _ in block] for block in self.blocks])
         if next(left, None) is not None:
             raise InvalidInputError(f"more than {len(self)} arrays for the factors of the blocks")
-        return made
+        return coupled
 
 
 def blocks_of(factors: Factors) -> tuple[Factors, ...]:
@@ -364,9 +365,9 @@ def cancelled(residual: float, norm_squared: float, dtype: Any) -> bool:
     return residual < _CANCELLED * float(np.finfo(np.dtype(dtype)).eps) * norm_squared
 
 
-def lost_squared(norm_squared: float, held: float) -> float:
+def lost_squared(norm_squared: float, fitted_norm_squared: float) -> float:
     """``‖X‖²`` less what cores hold of it; 0 where the two sums differ by their rounding alone."""
-    lost = norm_squared - held
+    lost = norm_squared - fitted_norm_squared
     return lost if lost > 1e-13 * norm_squared else 0.0
 
 
@@ -512,23 +513,36 @@ def _unit_columns(U: Array) -> tuple[Array, Array]:
     return U / _or_one(signed), signed
 
 
+def cross_gram(a: Factors, b: Factors) -> Array:
+    """``H_aᵀH_b`` (r, r') of two models of one tensor shape, by Hadamard products; NumPy, float64.
+
+    Equations E10, E22.
+    """
+    shapes = [[[U.shape[0] for U in block] for block in blocks_of(model)] for model in (a, b)]
+    if shapes[0] != shapes[1]:
+        named = [own[0] if len(own) == 1 else own for own in shapes]
+        raise InvalidInputError(
+            f"the models have modes {named[0]} and {named[1]}: "
+            "only models of the same tensor shape can be matched"
+        )
+    total = np.zeros((a[0].shape[1], b[0].shape[1]))
+    for left, right in zip(blocks_of(a), blocks_of(b), strict=True):
+        own = np.ones_like(total)
+        for U, V in zip(left, right, strict=True):
+            own *= U.astype(np.float64).T @ V.astype(np.float64)
+        total += own
+    return total
+
+
 def factor_match_score(a: Factors, b: Factors) -> float:
     """Factor match score of two CP models: 1 where they agree up to order, sign and scale.
 
     The mean over components of ``∏_k |cos(u_k, v_k)|`` under the best matching (Hungarian
-    method). With different ranks the smaller one is matched into the larger. Of coupled blocks the
-    first counts.
+    method). With different ranks the smaller one is matched into the larger. Of coupled blocks it
+    is the cosine between the columns of H, which hold all blocks. See :func:`.diagnostics.match`.
     """
-    a, b = blocks_of(a)[0], blocks_of(b)[0]
-    if len(a) != len(b) or any(U.shape[0] != V.shape[0] for U, V in zip(a, b, strict=True)):
-        raise InvalidInputError(
-            f"the models have modes {[U.shape[0] for U in a]} and {[V.shape[0] for V in b]}: "
-            "only models of the same tensor shape can be matched"
-        )
-    similarity = np.ones((a[0].shape[1], b[0].shape[1]))
-    for U, V in zip(a, b, strict=True):
-        u = U.astype(np.float64) / np.maximum(np.linalg.norm(U, axis=0), np.finfo(float).tiny)
-        v = V.astype(np.float64) / np.maximum(np.linalg.norm(V, axis=0), np.finfo(float).tiny)
-        similarity *= np.abs(u.T @ v)
+    similarity = np.abs(cross_gram(a, b))
+    lengths = [np.sqrt(np.diagonal(gram(in_float64(model)))) for model in (a, b)]
+    similarity /= np.maximum(np.outer(*lengths), np.finfo(float).tiny)
     rows, columns = linear_sum_assignment(-similarity)
     return float(similarity[rows, columns].mean())

@@ -2,7 +2,7 @@
 
 k-means begins from the centres of a bounded sample of the rows, or from those of the last
 iteration, and goes on by Lloyd's steps over all rows. A step needs the sums and the counts of the
-clusters, so that the rows may be in many parts (:mod:`.parts`).
+clusters, so that the rows may be in many partitions (:mod:`.partition`).
 """
 
 from __future__ import annotations
@@ -18,28 +18,42 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorcontrast.cp.partition import Held, Parts, Whole
+from tensorcontrast.cp.partition import InMemory, PartitionedArray, Partitions
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 
-#: Rows that the first centres are found from, at most and for each cluster; of more, so many are
-#: drawn.
-FIRST_ROWS, ROWS_EACH = 20_000, 25
-#: Steps from last centres, for this many rows and for more; a fit has many iterations for them.
-WARM_STEPS, WARM_STEPS_OF_MANY = 4, 2
-#: Steps from the centres of a sample of the rows.
-FIRST_STEPS = 10
-#: Squared shift of all centres, in cluster space, at which a step was the last.
-SHIFT = 1e-4
-#: Classes up to which sums over them are products with one-hot rows.
-MAX_CLASSES_FOR_ONE_HOT = 512
+
+@dataclass(frozen=True)
+class KMeansTuning:
+    """Tuning numbers of the clustering."""
+
+    #: Rows from which the first centres are found, in all; of more rows, so many are drawn.
+    max_first_rows: int = 20_000
+    #: The same for each cluster.
+    max_first_rows_per_cluster: int = 25
+    #: Lloyd steps from last centres, for up to ``max_first_rows`` rows; a fit has many iterations.
+    max_warm_steps: int = 4
+    #: The same for more rows.
+    max_warm_steps_of_many: int = 2
+    #: Lloyd steps from the centres of a sample of the rows.
+    max_first_steps: int = 10
+    #: Squared shift of all centres, in cluster space, at which a step was the last.
+    max_last_shift: float = 1e-4
 
 
-def class_sums(labels: NDArray[np.intp], V: Array, n_classes: int) -> Array:
-    """``ZᵀV`` (k, r): sums of the rows of V (n, r) over each class, in float64. Equation E2."""
-    if n_classes > MAX_CLASSES_FOR_ONE_HOT:
+TUNING = KMeansTuning()
+
+
+def class_sums(
+    labels: NDArray[np.intp], V: Array, n_classes: int, *, max_one_hot_classes: int = 512
+) -> Array:
+    """``ZᵀV`` (k, r): sums of the rows of V (n, r) over each class, in float64.
+
+    Up to ``max_one_hot_classes`` classes they are products with one-hot rows. Equation E2.
+    """
+    if n_classes > max_one_hot_classes:
         n = len(labels)
         Z = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), shape=(n_classes, n))
         return np.asarray(Z @ V.astype(np.float64))
@@ -64,7 +78,7 @@ def one_hot(labels: NDArray[np.intp], n_classes: int, dtype: np.dtype[Any]) -> A
 
 
 @dataclass(frozen=True)
-class Moments:
+class ColumnStatistics:
     """Count, means and squared deviations of columns, and the largest magnitude."""
 
     n: int
@@ -72,29 +86,29 @@ class Moments:
     squares: Array
     peak: float
 
-    def merge(self, other: Moments) -> Moments:
-        """Moments of both, without cancellation (Chan, Golub and LeVeque)."""
+    def merge(self, other: ColumnStatistics) -> ColumnStatistics:
+        """Statistics of both, without cancellation (Chan, Golub and LeVeque)."""
         n = self.n + other.n
         if not n:
             return self
         apart = other.mean - self.mean
         mean = self.mean + apart * (other.n / n)
         squares = self.squares + other.squares + apart**2 * (self.n * other.n / n)
-        return Moments(n, mean, squares, max(self.peak, other.peak))
+        return ColumnStatistics(n, mean, squares, max(self.peak, other.peak))
 
 
-def moments(W: Array) -> list[Moments]:
-    """Moments of the columns of W (n, r), strip by strip in float64."""
+def column_statistics(W: Array) -> list[ColumnStatistics]:
+    """Mean and squares of the columns of W (n, r), strip by strip in float64."""
 
-    def strip(at: slice) -> Moments:
+    def strip(at: slice) -> ColumnStatistics:
         w = W[at].astype(np.float64)
         mean = w.mean(axis=0)
         peak = max(float(w.max()), -float(w.min()))
         w -= mean
-        return Moments(len(w), mean, np.einsum("ij,ij->j", w, w), peak)
+        return ColumnStatistics(len(w), mean, np.einsum("ij,ij->j", w, w), peak)
 
     zero = np.zeros(W.shape[1])
-    out = Moments(0, zero, zero, 0.0)
+    out = ColumnStatistics(0, zero, zero, 0.0)
     for part in threads.over_strips(strip, len(W), W.shape[1]):
         out = out.merge(part)
     return [out]
@@ -108,8 +122,8 @@ class Space:
     factor: Array
 
     @classmethod
-    def from_moments(cls, found: Moments, dtype: np.dtype[Any]) -> Space:
-        """Make the space of these moments."""
+    def from_statistics(cls, found: ColumnStatistics, dtype: np.dtype[Any]) -> Space:
+        """Make the space of these columns."""
         spread = np.sqrt(found.squares / max(found.n, 1))
         info = np.finfo(dtype)
         # Components that are constant carry nothing; rounding noise must not be blown up.
@@ -131,7 +145,7 @@ class Space:
 
 def cluster_space(W: Array) -> Array:
     """Features as the clustering sees them: each column centred and scaled to unit variance."""
-    return Space.from_moments(moments(W)[0], W.dtype)(W)
+    return Space.from_statistics(column_statistics(W)[0], W.dtype)(W)
 
 
 # ---------------------------------------------------------------------------- centres and labels
@@ -215,51 +229,56 @@ class Farthest:
 
 
 def find_cells(
-    parts: Parts,
-    W: Held,
+    partitions: Partitions,
+    W: PartitionedArray,
     n_clusters: int,
     dtype: np.dtype[Any],
     *,
     centers: Array | None = None,
     seed: int = 0,
     space: Space | None = None,
+    tuning: KMeansTuning = TUNING,
 ) -> Cells:
-    """k-means of features W (n, r) in any parts, by sums over these.
+    """k-means of features W (n, r) in any partitions, by sums over these.
 
     Parameters
     ----------
-    parts : Parts
-    W : held by the parts
+    partitions : Partitions
+    W : array of each partition
     n_clusters : int
     dtype : float32 or float64
     centers : (k, r) array, optional
-        Last centres. Without them those of ``ROWS_EACH`` rows a cluster come first.
+        Last centres. Without them those of a sample of the rows come first.
     seed : int
         For these rows and centres.
     space : Space, optional
         Where distances are taken. Default: columns of unit variance.
+    tuning : KMeansTuning
+        Limits of rows and steps.
     """
-    n = parts.n_samples
+    n = partitions.n_samples
     if n < n_clusters:
         raise InvalidInputError(
             f"n_samples={n} is fewer than n_clusters={n_clusters}; "
             "pass a smaller n_clusters or more windows"
         )
     if space is None:
-        space = Space.from_moments(parts.summed(moments, W)()[0], dtype)
+        space = Space.from_statistics(partitions.summed(column_statistics, W)()[0], dtype)
     if centers is not None and centers.shape == (n_clusters, len(space.mean)):
         cells = Cells(space, centers.astype(dtype, copy=False))
-        steps = WARM_STEPS if n <= FIRST_ROWS else WARM_STEPS_OF_MANY
+        few = n <= tuning.max_first_rows
+        steps = tuning.max_warm_steps if few else tuning.max_warm_steps_of_many
     else:
-        most = min(FIRST_ROWS, ROWS_EACH * n_clusters)
+        most = min(tuning.max_first_rows, tuning.max_first_rows_per_cluster * n_clusters)
         every = n <= most
         rng = np.random.default_rng(seed)
         index = np.arange(n) if every else np.sort(rng.choice(n, most, replace=False))
-        cells = Cells(space, _first_centers(space(parts.rows(W, index)), n_clusters, seed))
-        steps = 0 if every else FIRST_STEPS
-    tolerance = SHIFT * space.n_used / max(len(space.mean), 1)  # as a share of the mean variance
+        cells = Cells(space, _first_centers(space(partitions.rows(W, index)), n_clusters, seed))
+        steps = 0 if every else tuning.max_first_steps
+    # As a share of the mean variance.
+    tolerance = tuning.max_last_shift * space.n_used / max(len(space.mean), 1)
     for _ in range(steps):
-        new = _moved(parts, W, cells)
+        new = _moved(partitions, W, cells)
         shift = float(np.square(new.centers - cells.centers, dtype=np.float64).sum())
         cells = new
         if shift <= tolerance:
@@ -276,15 +295,15 @@ def _first_centers(V: Array, n_clusters: int, seed: int) -> Array:
     return np.asarray(found.cluster_centers_, dtype=V.dtype)
 
 
-def _moved(parts: Parts, W: Held, cells: Cells) -> Cells:
+def _moved(partitions: Partitions, W: PartitionedArray, cells: Cells) -> Cells:
     """Take a step of Lloyd's; a centre without rows goes to the row that is farthest from its own.
 
     Where all rows lie on centres it stays.
     """
-    sums, counts = (np.array(a) for a in parts.summed(cells.sums, W)())
+    sums, counts = (np.array(a) for a in partitions.summed(cells.sums, W)())
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        (far,) = parts.summed(partial(cells.farthest, len(empty)), W)()
+        (far,) = partitions.summed(partial(cells.farthest, len(empty)), W)()
         for k, distance, old, row in zip(empty, far.distance, far.labels, far.rows, strict=False):
             if distance > 0 and counts[old] > 1:
                 sums[old] -= row
@@ -302,6 +321,7 @@ def cluster(
     clusterer: Any = None,
     centers: Array | None = None,
     seed: int = 0,
+    tuning: KMeansTuning = TUNING,
 ) -> tuple[NDArray[np.intp], Array]:
     """Pseudo labels of the features W (n, r).
 
@@ -317,6 +337,8 @@ def cluster(
         Last centres, in the space of :func:`cluster_space`.
     seed : int
         For the first centres.
+    tuning : KMeansTuning
+        Limits of the default clustering.
 
     Returns
     -------
@@ -328,7 +350,9 @@ def cluster(
     """
     n = len(W)
     if clusterer is None:
-        cells = find_cells(Whole(n), W, n_clusters, W.dtype, centers=centers, seed=seed)
+        cells = find_cells(
+            InMemory(n), W, n_clusters, W.dtype, centers=centers, seed=seed, tuning=tuning
+        )
         return cells.labels(W), cells.centers
     V = cluster_space(W)
     raw = np.asarray(clone(clusterer).fit_predict(V))

@@ -20,13 +20,15 @@ TILE_VALUES = 2**17
 #: Columns of a tile at most, where rows are long.
 TILE_COLUMNS = 2**13
 #: Windows at the beginning that say what sums of the first pass are taken about.
-HEAD = 256
+HEAD_WINDOWS = 256
 
 
-def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
+def chunks(
+    X: Array, center: Array, scale: float, *, max_values: int = CHUNK_VALUES
+) -> Iterator[Array]:
     """Centred and scaled copies (m, i) of the windows of X (n, I_1, …), a few at a time."""
     flat, mean = X.reshape(len(X), -1), center.reshape(-1)
-    step = max(1, CHUNK_VALUES // max(flat.shape[1], 1))
+    step = max(1, max_values // max(flat.shape[1], 1))
     for start in range(0, len(flat), step):
         chunk = flat[start : start + step] - mean
         if scale != 1.0:
@@ -64,12 +66,14 @@ def normalised_rows(X: Array, center: Array, scale: float) -> tuple[Array, float
     return out, sum(n for norms in found for n in norms)
 
 
-def sums_about(X: Array, shift: Array, *, center: bool = True) -> tuple[Array, float]:
+def sums_about(
+    X: Array, shift: Array, *, center: bool = True, tile_values: int = TILE_VALUES
+) -> tuple[Array, float]:
     """Σ(x − shift) over the windows (zeros without ``center``), and Σ‖x − shift‖², in float64."""
     flat, point = X.reshape(len(X), -1), shift.reshape(-1)
     total, squares = np.zeros(flat.shape[1]), 0.0
     width = min(flat.shape[1], TILE_COLUMNS)
-    step = max(1, TILE_VALUES // width)
+    step = max(1, tile_values // width)
     ones = np.ones(step)
 
     def work(at: slice) -> tuple[Array | None, float]:
@@ -123,9 +127,9 @@ def _groups(n: int, size: int, step: int) -> list[slice]:
     return [slice(a, min(a + rows, n)) for a in range(0, n, rows)]
 
 
-def learn(X: Array, *, center: bool) -> tuple[Array, float]:
+def learn(X: Array, *, center: bool, head_windows: int = HEAD_WINDOWS) -> tuple[Array, float]:
     """Mean tensor (zeros without ``center``), and root mean squared norm about it: one pass."""
-    shift = rough_mean(X[:HEAD], center=center)
+    shift = rough_mean(X[:head_windows], center=center)
     exact, size = from_sums(*sums_about(X, shift, center=center), len(X), shift)
     check_spread(size, exact, X.shape, X.dtype, center=center)
     return exact.astype(X.dtype), size

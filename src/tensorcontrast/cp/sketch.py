@@ -13,6 +13,7 @@ Halko, Martinsson, Tropp: Finding structure with randomness. SIAM Review 53, 201
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,34 +24,41 @@ from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 
-#: Combinations of windows for each component.
-ROWS_PER_RANK = 3
-#: Windows for each combination from which a sketch is worthwhile.
-MIN_WINDOWS_PER_ROW = 8
-#: Values from which a sketch is worthwhile: below, all iterations take a moment anyway.
-MIN_VALUES_TO_SKETCH = 2**22
-#: Sweeps over the rows of the sketch itself, after those over their cores.
-ROW_SWEEPS = 8
-#: Share of the objective that the first sweep over the rows may take off what their cores had come
-#: to. Where it takes more, the cores did not hold what the rows do.
-MIN_FALL_OF_FAILURE = 0.05
-#: Sweeps over all windows that end a fit on a sketch.
-FINISH = 2
+
+@dataclass(frozen=True)
+class SketchTuning:
+    """Tuning numbers of a fit that begins on a sketch."""
+
+    #: Combinations of windows for each component.
+    rows_per_rank: int = 3
+    #: Windows for each combination from which a sketch is worthwhile.
+    min_windows_per_row: int = 8
+    #: Values from which a sketch is worthwhile: below, all iterations take a moment anyway.
+    min_values_to_sketch: int = 2**22
+    #: Sweeps over the rows of the sketch itself, after those over their cores.
+    row_sweeps: int = 8
+    #: Share of the objective that the first sweep over the rows may take off what their cores had
+    #: come to. Where it takes more, the cores did not hold what the rows do.
+    min_fall_of_failure: float = 0.05
+    #: Sweeps over all windows that end a fit on a sketch.
+    final_sweeps: int = 2
 
 
-def worthwhile(n_samples: int, size: int, rank: int) -> bool:
+TUNING = SketchTuning()
+
+
+def worthwhile(n_samples: int, size: int, rank: int, tuning: SketchTuning = TUNING) -> bool:
     """Whether windows (n, i) are to be sketched for a fit of this rank."""
-    rows = ROWS_PER_RANK * rank
+    rows = tuning.rows_per_rank * rank
     return (
-        n_samples >= MIN_WINDOWS_PER_ROW * rows
+        n_samples >= tuning.min_windows_per_row * rows
         and size > rows
-        and n_samples * size >= MIN_VALUES_TO_SKETCH
+        and n_samples * size >= tuning.min_values_to_sketch
     )
 
 
-def directions(size: int, rank: int, dtype: np.dtype[Any], seed: int) -> Array:
-    """Ω (i, k): signs at random, in the memory order in which X @ Ω is fastest."""
-    count = ROWS_PER_RANK * rank
+def directions(size: int, count: int, dtype: np.dtype[Any], seed: int) -> Array:
+    """Ω (i, k) for ``count`` = k: signs at random, in the order in which X @ Ω is fastest."""
     bits = np.frombuffer(np.random.default_rng(seed).bytes(-(-count * size // 8)), np.uint8)
     ones = np.unpackbits(bits, count=count * size).astype(dtype)
     ones *= 2
@@ -82,6 +90,6 @@ def rows(YtX: Array, YtY: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(rows_times(back.T.astype(dtype), YtX.astype(dtype)))
 
 
-def cores_failed(objective: list[float], n_cores: int) -> bool:
+def cores_failed(objective: list[float], n_cores: int, min_fall: float) -> bool:
     """Whether the cores of the first ``n_cores`` iterations have led astray, by what came next."""
-    return objective[n_cores] < (1 - MIN_FALL_OF_FAILURE) * objective[n_cores - 1]
+    return objective[n_cores] < (1 - min_fall) * objective[n_cores - 1]

@@ -28,8 +28,6 @@ from tensorcontrast.cp.losses import unit_rows
 
 Array = NDArray[Any]
 
-#: Rows worked on at a time, so that their arrays stay in the processor's cache.
-BLOCK_ROWS = 4096
 #: Measured contraction from which a row is damped: at 1 E9 diverges, close to 1 it crawls.
 SLOW_CONTRACTION = 0.4
 #: Doublings of the damping after which a row counts as being at its minimum.
@@ -78,6 +76,7 @@ def contrast_features(
     previous: Array | None = None,
     tol: float = 1e-3,
     max_iter: int = 20,
+    block_rows: int = 4096,
 ) -> FeatureUpdate:
     """Features of all windows under the pull h (n, r), from the solution of β = 0.
 
@@ -97,6 +96,8 @@ def contrast_features(
         they are already better, so that the objective of E8 cannot rise from sweep to sweep.
     tol : float
     max_iter : int
+    block_rows : int
+        Rows worked on at a time, so that their arrays stay in the processor's cache.
     """
     if beta == 0.0:
         return FeatureUpdate(encoder(P), 0, 0.0, 0)
@@ -105,8 +106,8 @@ def contrast_features(
     previous = None if previous is None else rows_times(previous, E)
     out = np.empty_like(P)
     contraction, n_iter, n_damped = 0.0, 0, 0
-    for start in range(0, len(P), BLOCK_ROWS):
-        at = slice(start, start + BLOCK_ROWS)
+    for start in range(0, len(P), block_rows):
+        at = slice(start, start + block_rows)
         block = _Block(P[at], h[at], encoder.eigenvalues, beta, out[at])
         steps = block.solve(None if previous is None else previous[at], tol, max_iter)
         n_iter = max(n_iter, steps)
@@ -215,9 +216,9 @@ class _Block:
                 self._damp(rising, along, inverse, damping, w, gradient, value, trial, trial_value)
                 trial_norm, trial_inverse, trial_along = self._parts(trial)
             # Where f falls all the way to w = 0 a row stops short of it, and keeps its direction.
-            held = trial_norm < shortest
-            if held.any():
-                trial[held], trial_value[held] = w[held], value[held]
+            too_short = trial_norm < shortest
+            if too_short.any():
+                trial[too_short], trial_value[too_short] = w[too_short], value[too_short]
                 trial_norm, trial_inverse, trial_along = self._parts(trial)
             w, moved = trial, trial - w
             value, inverse, along = trial_value, trial_inverse, trial_along

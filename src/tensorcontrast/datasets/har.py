@@ -74,10 +74,10 @@ def load_har(
         )
     with file_errors(source, "UCI HAR"):
         if source.is_dir():
-            parts = _read_all(_folder_reader(source), source)
+            contents = _read_all(_folder_reader(source), source)
         else:
-            parts = _read_zip(source)
-        X, y, groups, split, classes = parts
+            contents = _read_zip(source)
+        X, y, groups, split, classes = contents
         return Recordings(
             X,
             y,
@@ -117,7 +117,7 @@ def _find(path: str | Path | None, home: str | Path | None, download: bool) -> P
         raise not_found("har", home, str(error)) from error
 
 
-Parts = tuple[
+Contents = tuple[
     npt.NDArray[np.float32],
     npt.NDArray[np.int64],
     npt.NDArray[np.int64],
@@ -138,7 +138,7 @@ def _folder_reader(folder: Path) -> Reader:
     return read
 
 
-def _read_zip(source: Path) -> Parts:
+def _read_zip(source: Path) -> Contents:
     if not zipfile.is_zipfile(source):
         with source.open("rb") as stream:
             start = stream.read(2)
@@ -177,7 +177,7 @@ def _member(archive: zipfile.ZipFile, name: str, source: Path) -> bytes:
         raise DamagedFileError(f"{source} member {name}: {error}; copy it again") from error
 
 
-def _read_all(read: Reader, source: Path) -> Parts:
+def _read_all(read: Reader, source: Path) -> Contents:
     classes: list[str] = []
     for number, line in enumerate(read(_MARK).decode("ascii", "replace").split("\n"), start=1):
         words = line.split()

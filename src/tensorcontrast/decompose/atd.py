@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.losses import atd_pull
-from tensorcontrast.cp.partition import Held, Parts, Whole
+from tensorcontrast.cp.partition import InMemory, PartitionedArray, Partitions
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.solvers import als
 from tensorcontrast.solvers.paper_als import Solved, alternate_views
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class ATDPull:
-    """Rows of ``GV̂``, for which a part needs the sum of all V̂. Equation E21."""
+    """Rows of ``GV̂``, for which a partition needs the sum of all V̂. Equation E21."""
 
     delta: float
     n_samples: int
@@ -34,7 +34,7 @@ class ATDPull:
         return [V_hat.sum(axis=0, dtype=np.float64)]
 
     def rows(self, V_hat: Array, sums: list[Any]) -> Array:
-        """Rows h of a part."""
+        """Rows h of a partition."""
         return atd_pull(V_hat, self.delta, total=sums[0], n_samples=self.n_samples)
 
 
@@ -53,22 +53,24 @@ class ATDContrast:
     ) -> als.Features:
         """Solve for W given W̃, then for W̃ given W."""
         assert P_view is not None
-        solved = self.over(Whole(len(P)), P, P_view, encoder, memory)
+        solved = self.over(InMemory(len(P)), P, P_view, encoder, memory)
         value, measured = solved.finish()
         return als.Features(solved.W, solved.V, value, self.beta, measured)
 
     def over(
         self,
-        parts: Parts,
-        P: Held,
-        P_view: Held,
+        partitions: Partitions,
+        P: PartitionedArray,
+        P_view: PartitionedArray,
         encoder: Encoder,
         memory: als.Memory,
-        known: Held = None,
+        known: PartitionedArray = None,
     ) -> Solved:
-        """Do so for windows in parts; the memory holds what these hold."""
-        pull = ATDPull(self.delta, parts.n_samples)
-        return alternate_views(parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V))
+        """Do so for windows in partitions; the memory has arrays of these."""
+        pull = ATDPull(self.delta, partitions.n_samples)
+        return alternate_views(
+            partitions, P, P_view, encoder, pull, self.beta, (memory.W, memory.V)
+        )
 
 
 class ATD(CPEstimator):
@@ -148,6 +150,7 @@ class ATD(CPEstimator):
         "delta": [Interval(Real, 0, None, closed="left")],
         "augment": [callable, None],
     }
+    _parameter_constraints.pop("nonnegative")  # its contrast pulls features below zero
 
     def __init__(
         self,

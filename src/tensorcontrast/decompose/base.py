@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import diagnostics, gls, kernels
 from tensorcontrast.cp.graph import cluster, cluster_space, nearest
-from tensorcontrast.decompose import apply, blocks, inputs, metric, streaming
+from tensorcontrast.decompose import blocks, diagnosis, inputs
+from tensorcontrast.decompose import model as models
+from tensorcontrast.decompose.model import CPModel
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import checkpoint as checkpoints
-from tensorcontrast.solvers import robust, start, stream
+from tensorcontrast.solvers import nonnegative, robust, start, stream
 from tensorcontrast.solvers.als import AnyViews, Contrast, Memory, Statistics, Views
 from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.solvers.normal_form import NormalForm
 from tensorcontrast.solvers.prepare import Preparation, prepare
 from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.settings import ALS
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 from tensorcontrast.sources import source
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.component_names import ComponentNamesMixin
@@ -33,6 +36,31 @@ from tensorcontrast.utils.component_names import ComponentNamesMixin
 Array = NDArray[Any]
 Resume = str | PathLike[str] | bool | None
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fit, or one more batch, has found."""
+
+    #: All learned attributes by name, or those that a batch replaces.
+    attributes: dict[str, Any]
+    fit: Fit
+    #: A warning where the data allow a smaller rank than was asked for, or "".
+    clipped: str
+
+
+def _learned_features(
+    W: Array, V: Array | None, error: float, ready: Preparation
+) -> dict[str, Any]:
+    """Return the learned attributes that belong to the fitted windows."""
+    weight = None if ready.root_weights is None else ready.root_weights**2
+    features, view_features = models.unweighted(W, V, weight)
+    return {
+        "features_": features,
+        "view_features_": view_features,
+        "sample_weight_": weight,
+        "reconstruction_error_": error,
+    }
 
 
 class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -49,28 +77,53 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         "dtype": [StrOptions({"float32", "float64"}), None],
         "missing": [StrOptions({"error", "mask"})],
         "robust": [StrOptions({"huber"}), None],
+        "nonnegative": ["boolean"],
         "random_state": ["random_state"],
         "callback": [callable, None],
         "verbose": ["verbose"],
     }
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_bases", "_labels", "_opposed", "_stream")
+    _learned_private: ClassVar[tuple[str, ...]] = ("_labels", "_opposed", "_stream")
+    #: Learned attributes that model files may lack, and what they are then.
+    _learned_defaults: ClassVar[dict[str, Any]] = {
+        "block_dims_": None,
+        "block_scales_": None,
+        "nuisance_directions_": None,
+        "nuisance_gains_": None,
+        "_labels": None,
+        "_stream": None,
+    }
     #: Settings that are objects of their own, and what None stands for.
     _settings: ClassVar[dict[str, type]] = {"als": ALS}
+    #: Limits of memory and work; tests and benchmarks set others.
+    _tuning: Tuning = TUNING
     #: Sweeps without contrast where the settings do not say.
     _default_warm_up: int = 0
     als: ALS | None
+    #: Whether factors have no negative entries; a parameter of some.
+    nonnegative: bool = False
     #: Whether the method is about two views.
     _needs_view: bool = False
     augment: Callable[[Array, np.random.Generator], Any] | None = None
     block_weights: Sequence[float] | None
-    #: Of coupled blocks; None for one tensor, and in older files.
-    block_dims_: tuple[tuple[int, ...], ...] | None = None
-    block_scales_: tuple[float, ...] | None = None
-    _bases: list[Array] | None
+    #: Of coupled blocks; None for one tensor.
+    block_dims_: tuple[tuple[int, ...], ...] | None
+    block_scales_: tuple[float, ...] | None
     #: Directions of the nuisance metric and their gains (E23); None for the identity.
-    nuisance_directions_: Array | None = None
-    nuisance_gains_: Array | None = None
+    nuisance_directions_: Array | None
+    nuisance_gains_: Array | None
+    dims_: tuple[int, ...]
+    rank_: int
+    ridge_: Array
+    features_: Array
+    sample_weight_: Array | None
+    degeneracy_: float
+    n_iter_: int
+    n_features_in_: int
+    n_samples_seen_: int
+    _labels: NDArray[np.intp] | None
+    _opposed: list[Any]
+    _stream: Statistics | None
     factors_: list[Any]
     feature_gram_: Array
     centers_: Array | None
@@ -85,8 +138,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Return the parameters; with ``deep`` also those of the settings, such as ``als__tol``."""
         params: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            parts = {name: self._setting(name) for name in self._settings}
-            for name, part in {**parts, "clusterer": params.get("clusterer")}.items():
+            settings = {name: self._setting(name) for name in self._settings}
+            for name, part in {**settings, "clusterer": params.get("clusterer")}.items():
                 if hasattr(part, "get_params") and not isinstance(part, type):
                     nested = part.get_params()
                     params |= {f"{name}__{key}": value for key, value in nested.items()}
@@ -109,7 +162,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     @property
     def _als(self) -> ALS:
         found: ALS = self._setting("als")
-        return found
+        return nonnegative.settings(found) if self.nonnegative else found
 
     # ---------------------------------------------------------------- what subclasses define
 
@@ -187,7 +240,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _fit(
         self, X: Any, y: Any, view: Any, kept: tuple[Any, int, Resume], nuisance: Any = None
     ) -> Self:
-        """Fit a copy, and take over what it has learned.
+        """Learn, then assign the learned attributes.
 
         ``kept`` is where a checkpoint is written, how often, and what to go on from.
         """
@@ -200,22 +253,23 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             seeded=isinstance(self.random_state, Integral),
         )
         try:
-            with learned.learning(self) as model, recorder.recording():
-                fit, clipped = model._learn(X, y, view, nuisance, recorder)
+            with recorder.recording():
+                outcome = self._learn(X, y, view, nuisance, recorder)
+            learned.assign(self, outcome.attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first iteration was done; nothing was "
                 f"learned, the estimator is as it was before fit{recorder.kept}"
             ) from None
-        if clipped:
-            checks.warn(clipped)
+        if outcome.clipped:
+            checks.warn(outcome.clipped)
         diagnostics.warn_if_degenerate(name, self.degeneracy_, *self._opposed)
-        if fit.interrupted:
+        if outcome.fit.interrupted:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted after {self.n_iter_} iterations; the estimator has "
                 f"their result and can be used{recorder.kept}"
             )
-        fit.monitor.warn_if_unfinished()
+        outcome.fit.monitor.warn_if_unfinished()
         return self
 
     def _check_parameters(self) -> None:
@@ -223,35 +277,54 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         checks.check_parameters(self)
         for name in self._settings:
             checks.check_parameters(self._setting(name))
+        if self.nonnegative:
+            solver = getattr(self, "solver", "gls")
+            given = self._setting("als")
+            nonnegative.check_parameters(type(self).__name__, given, self.missing, solver)
 
     def _learn(
         self, X: Any, y: Any, view: Any, nuisance: Any, recorder: checkpoints.Recorder
-    ) -> tuple[Fit, str]:
-        """Fit this estimator, which has learned nothing yet; return a warning about the rank."""
-        data = inputs.samples(self, X, reset=True, min_samples=2)
+    ) -> Outcome:
+        """Learn from windows; what was learned before plays no part."""
+        windows = inputs.to_fit(self, X)
+        data = windows.data
         rng = checks.generator(self.random_state)
         recorder.seed(rng)
         with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
-            ready = self._prepare(data)
+            ready = self._prepare(windows)
             n = ready.n_samples
-            rows = self._nuisance_rows(nuisance)
+            rows = self._nuisance_rows(nuisance, windows, ready)
             known = self._labels_used(y, n)
-            self.rank_, clipped = self._allowed_rank((n, *data.dims))
-            views = ready.views(data, inputs.second_view(self, data, ready, view, rng))
+            rank, clipped = self._allowed_rank((n, *data.dims), windows)
+            views = ready.views(data, inputs.second_view(self, windows, ready, view, rng))
+            if self.nonnegative:
+                nonnegative.check_rows(type(self).__name__, views.draw().X)
         given = [] if rows is None else [rows]
-        recorder.identify(*self._identity(ready, known), *given, *checkpoints.contents(views))
-        with threads.for_work(n * ready.size * self.rank_):
+        identity = self._identity(ready, windows, known)
+        recorder.identify(*identity, *given, *checkpoints.contents(views))
+        with threads.for_work(n * ready.size * rank):
             with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
-                fit = self._solve(self._runs(recorder), views, known, rng, rows)
+                core = None if rows is None else models.nuisance_in_core(rows, ready)
+                fit = self._solve(self._runs(ready, rank, recorder), views, known, rng, core)
             checkpoints.check_remembered(fit.factors)
             if fit.interrupted:
                 recorder.write()
             drawn = views.draw()
-            self._finish(fit, drawn)
-            metric.apply_metric(self, fit.selected, drawn)
-        self._stream: Statistics | None = None
-        self.n_samples_seen_, self.n_batches_seen_ = n, 1
-        return fit, clipped
+            form, error = self._normal_form(fit, drawn, ready)
+            metric = models.selected_metric(fit.selected, ready)
+            model = self._cp_model(form, ready, metric)
+            if fit.selected is not None:
+                error *= fit.selected.rise
+            W, V = (form.W, form.V) if model.is_plain else model.encoded(drawn, ready.bases)
+        attributes = {
+            **windows.learned(),
+            **self._learned(fit, form, model, ready),
+            **_learned_features(W, V, error, ready),
+            "_stream": None,
+            "n_samples_seen_": n,
+            "n_batches_seen_": 1,
+        }
+        return Outcome(attributes, fit, clipped)
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
@@ -259,15 +332,18 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
         return self.fit(X, y, view=view).transform(X)
 
-    def _identity(self, ready: Preparation, known: NDArray[np.intp] | None) -> list[Any]:
+    def _identity(
+        self, ready: Preparation, windows: inputs.Windows, known: NDArray[np.intp] | None
+    ) -> list[Any]:
         """Return what tells the data of a fit from other data, for checkpoints."""
-        blocks = [] if self.block_dims_ is None else [self.block_dims_, self.block_scales_]
-        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *blocks]
+        layout = windows.layout
+        coupled = [] if layout is None else [layout.dims, layout.scales]
+        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *coupled]
 
-    def _allowed_rank(self, shape: tuple[int, ...]) -> tuple[int, str]:
+    def _allowed_rank(self, shape: tuple[int, ...], windows: inputs.Windows) -> tuple[int, str]:
         """Return the rank that windows of this shape (n, …) allow, and a word where it is less."""
-        if self.block_dims_ is not None:
-            return start.allowed_coupled_rank(self.rank, shape[0], self.block_dims_)
+        if windows.layout is not None:
+            return start.allowed_coupled_rank(self.rank, shape[0], windows.layout.dims)
         return start.allowed_rank(self.rank, shape)
 
     def _solve(
@@ -278,36 +354,45 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         rng: np.random.Generator,
         nuisance: Array | None,
     ) -> Fit:
-        """Run the iterations of a fit."""
+        """Run the iterations of a fit; nuisance differences (m, i) are scaled as the views are."""
         first = views.draw()
         contrast = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
         return runs.best(views, contrast, rng)
 
-    def _runs(self, recorder: checkpoints.Recorder = checkpoints.NOTHING) -> Runs:
+    def _runs(
+        self,
+        ready: Preparation,
+        rank: int,
+        recorder: checkpoints.Recorder = checkpoints.NOTHING,
+    ) -> Runs:
         """Return how the runs of a fit are made, once its data are prepared."""
         settings = self._als
         warm_up = settings.warm_up
         return Runs(
             name=type(self).__name__,
-            rank=self.rank_,
-            dims=self.dims_,
-            bases=self._bases,
-            block_dims=self.block_dims_ or (),
+            rank=rank,
+            dims=tuple(ready.center.shape),
+            bases=ready.bases,
+            block_dims=ready.block_dims,
             alpha=self.alpha,
             settings=settings,
             warm_up=self._default_warm_up if warm_up is None else warm_up,
             callback=self.callback,
             verbose=bool(self.verbose),
             recorder=recorder,
+            tuning=self._tuning,
+            nonnegative=self.nonnegative,
         )
 
-    def _nuisance_rows(self, nuisance: Any) -> Array | None:
+    def _nuisance_rows(
+        self, nuisance: Any, windows: inputs.Windows, ready: Preparation
+    ) -> Array | None:
         """Nuisance differences (m, I_1, …, I_K) of a fit, checked; None for none."""
         if nuisance is None:
             return None
-        if self.block_dims_ is not None:
-            nuisance = blocks.fitted_rows(self, nuisance, "nuisance")
-        return gls.checked(nuisance, self.dims_, self.center_.dtype)
+        if windows.layout is not None:
+            nuisance = blocks.fitted_rows(self, nuisance, "nuisance", windows.layout, ready.center)
+        return gls.checked(nuisance, tuple(ready.center.shape), ready.center.dtype)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
         """Learn from one more batch of an endless stream.
@@ -318,151 +403,215 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
         """
         self._check_parameters()
-        with learned.learning(self, continued=True) as model:
-            clipped = model._learn_batch(X, y, view)
-        if clipped:
-            checks.warn(clipped)
+        if self.nonnegative:
+            raise InvalidInputError(
+                f"{type(self).__name__}: nonnegative=True learns from all windows at once; call "
+                "fit, or pass nonnegative=False"
+            )
+        outcome = self._learn_batch(X, y, view)
+        learned.assign(self, {**learned.learned(self), **outcome.attributes})
+        if outcome.clipped:
+            checks.warn(outcome.clipped)
         return self
 
-    def _learn_batch(self, X: ArrayLike, y: ArrayLike | None, view: ViewLike) -> str:
-        """Learn from one more batch; return a warning about the rank."""
-        begun = hasattr(self, "factors_")
-        clipped = ""
-        if self.missing == "mask" and metric.metric_of(self) is not None:
+    def _learn_batch(self, X: ArrayLike, y: ArrayLike | None, view: ViewLike) -> Outcome:
+        """Learn from one more batch, or from the first one of a stream."""
+        before = self._model if self.__sklearn_is_fitted__() else None
+        if self.missing == "mask" and before is not None and before.metric is not None:
             raise InvalidInputError(
                 "missing='mask': this model has a nuisance metric, which a stream can follow with "
                 "windows without gaps only; fit it with missing='mask', or fill the gaps"
             )
-        data = inputs.batch(self, X, reset=not begun)
-        X = data.X
-        known = self._labels_used(y, len(X), streaming=True)
-        rng = checks.generator(self.random_state, self.n_batches_seen_ if begun else 0)
-        if begun:
-            self.center_, self.scale_, roots = streaming.followed(self, X)
-            self.sample_weight_ = None if roots is None else roots**2
-            ready = replace(self._ready(len(X)), root_weights=roots)
+        if before is None:
+            windows, n_seen, n_batches = inputs.first_batch(self, X), 0, 0
         else:
-            ready = self._prepare(data, whole=True)
-            self.n_samples_seen_ = self.n_batches_seen_ = 0
-            self.rank_, clipped = self._allowed_rank(X.shape)
-        self._bases, self.core_dims_ = None, ready.dims
-        drawn = ready.views(data, inputs.second_view(self, data, ready, view, rng))
-        views = drawn.draw()
-        contrast = self._contrast(len(X), known, int(rng.integers(2**31)), streaming=True)
+            windows = inputs.next_batch(self, X, self._layout)
+            n_seen, n_batches = self.n_samples_seen_, self.n_batches_seen_
+        data = windows.data
+        n = data.n_samples or 0
+        known = self._labels_used(y, n, streaming=True)
+        rng = checks.generator(self.random_state, n_batches)
+        if before is None:
+            ready = self._prepare(windows, whole=True)
+            rank, clipped = self._allowed_rank((n, *data.dims), windows)
+        else:
+            ready, rank, clipped = self._followed(before, windows), self.rank_, ""
+        views = ready.views(data, inputs.second_view(self, windows, ready, view, rng)).draw()
+        contrast = self._contrast(n, known, int(rng.integers(2**31)), streaming=True)
         past: Statistics | None = None
         memory = Memory()
-        if begun:
-            factors = kernels.like(self._factors, [U.copy() for U in self._factors])
-            past = streaming.past_sums(self, factors)
-            memory.centers = self.centers_
+        if before is None:
+            factors = self._runs(ready, rank).start(views, rng)
         else:
-            factors = self._runs().start(views, rng)
+            factors = kernels.like(before.factors, [U.copy() for U in before.factors])
+            past = self._stream
+            if past is None:
+                past = models.past_sums(before, self.feature_gram_)
+            memory.centers = self.centers_
         batch = stream.Batch(
             views, factors, contrast, memory, past, self.alpha, self._als.forgetting, rng
         )
-        with threads.for_work(X.size * self.rank_):
+        with threads.for_work(n * int(np.prod(data.dims)) * rank):
             factors, sums, terms = self._stream_step(batch)
             monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
-            if begun:
+            if before is not None:
                 monitor.history = {k: list(v) for k, v in self.history_.items()}
             monitor.record(terms)
             fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
-            fit.streaming = begun
-            form = self._finish(fit, views)
-            if metric.metric_of(self) is not None or self._overlap_power != 1.0:
-                metric.encode_views(self, views)
-                self.reconstruction_error_ = metric.encoding_error(self, views)
-        self._stream = sums.regauged(form.gain, form.order)
-        self.feature_gram_ = self._stream.WtW
-        self.n_samples_seen_ += len(X)
-        self.n_batches_seen_ += 1
-        return clipped
+            fit.learned, fit.streaming = self._stream_learned(contrast), before is not None
+            form, error = self._normal_form(fit, views, ready)
+            model = self._cp_model(form, ready, None if before is None else before.metric)
+            W, V = form.W, form.V
+            if not model.is_plain:
+                W, V = model.encoded(views, ready.bases)
+                error = model.encoding_error(views)
+        so_far = sums.regauged(form.gain, form.order)
+        attributes = {
+            **windows.learned(),
+            **self._learned(fit, form, model, ready),
+            **_learned_features(W, V, error, ready),
+            "_stream": so_far,
+            "feature_gram_": so_far.WtW,
+            "n_samples_seen_": n_seen + n,
+            "n_batches_seen_": n_batches + 1,
+        }
+        return Outcome(attributes, fit, clipped)
+
+    def _followed(self, model: CPModel, windows: inputs.Windows) -> Preparation:
+        """Return mean and scale after a batch of a stream, and weights of its windows."""
+        assert isinstance(windows.data, source.ArraySource)
+        X = windows.data.X
+        now = models.followed(
+            model,
+            X,
+            self.n_samples_seen_,
+            self._als,
+            masked=self.missing == "mask",
+            huber=self.robust == "huber",
+        )
+        moved = replace(model, center=now.center, scale=now.scale)
+        coupled = self._coupling(windows)
+        return replace(moved.preparation(len(X)), root_weights=now.root_weights, **coupled)
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
         """Learn from a batch of a stream."""
         return stream.swept(batch)
 
-    def _finish(self, fit: Fit, views: Views) -> NormalForm:
-        """Set the learned attributes, in normal form."""
+    def _stream_learned(self, contrast: Contrast) -> dict[str, Any]:
+        """Return learned attributes of a stream that only subclasses have."""
+        return {}
+
+    def _normal_form(self, fit: Fit, views: Views, ready: Preparation) -> tuple[NormalForm, float]:
+        """Return a fit in normal form, checked, and its relative reconstruction error."""
         features, error = fit.final_features(views, self.alpha)
-        form = NormalForm.from_fit(fit, features, self._bases, self.alpha)
+        form = NormalForm.from_fit(fit, features, ready.bases, self.alpha)
         size = float(np.sqrt(views.norm_x / views.n_samples))
         form.check(type(self).__name__, size, streaming=fit.streaming)
-        self._set_factors(form.factors)
-        self.features_, self.view_features_ = self._unweighted(form.W, form.V)
-        self.weights_, self.feature_gram_ = form.weights, form.gram
-        self.degeneracy_, *self._opposed = diagnostics.most_opposed(form.factors, form.gram)
-        self.centers_, self.ridge_, self.reconstruction_error_ = form.centers, form.ridge, error
-        self.history_, self.n_iter_ = fit.history, len(fit.history["objective"])
-        self.interrupted_ = fit.interrupted
-        self.converged_ = fit.converged and not fit.interrupted
-        self._labels: NDArray[np.intp] | None = fit.memory.labels
-        for name, value in fit.learned.items():
-            setattr(self, name, value)
-        return form
+        return form, error
+
+    def _cp_model(
+        self, form: NormalForm, ready: Preparation, metric: gls.GLSMetric | None
+    ) -> CPModel:
+        """Return the model of a fit in normal form."""
+        power = self._overlap_power
+        return CPModel(
+            form.factors, form.ridge, ready.center, ready.scale, metric, power, self._only_parts
+        )
 
     @property
     def _overlap_power(self) -> float:
         """Exponent that divides the overlap between components; 1 for the coordinates of E12."""
         return 1.0
 
-    def _coordinates(self, W: Any) -> Any:
-        """Oblique coordinates (n, r) of E12 for features of ``transform``."""
-        mixing = metric.mixing_of(self)
-        if mixing is None:
-            return W
-        return W @ np.linalg.inv(mixing).astype(self.center_.dtype)
-
-    def _unweighted(self, W: Array, V: Array | None) -> tuple[Array, Array | None]:
-        """Features of windows as they are, from those of windows with weights."""
-        if self.sample_weight_ is None:
-            return W, V
-        own = np.sqrt(self.sample_weight_).astype(W.dtype)[:, None]
-        return W / own, None if V is None else V / own
+    @property
+    def _only_parts(self) -> bool:
+        """Whether features have no negative entries, too; those in a metric are linear."""
+        return self.nonnegative and self._overlap_power == 1.0
 
     # ---------------------------------------------------------------- scaling and views
 
-    def _prepare(self, data: source.Source, *, whole: bool = False) -> Preparation:
+    def _prepare(self, windows: inputs.Windows, *, whole: bool = False) -> Preparation:
         """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
+        data, layout = windows.data, windows.layout
         if self.robust is not None and source.is_spread(data):
             raise InvalidInputError(
                 "robust='huber' needs the windows in this process; pass robust=None, or X.compute()"
             )
-        wanted = None if whole or self.block_dims_ is not None else self._als.compress
-        if self.block_dims_ is not None and not isinstance(self._als.compress, str | None):
+        if self.nonnegative and source.is_spread(data):
+            raise InvalidInputError(
+                "nonnegative=True needs the windows in this process; pass nonnegative=False, or "
+                "X.compute()"
+            )
+        wanted = None if whole or layout is not None else self._als.compress
+        if layout is not None and not isinstance(self._als.compress, str | None):
             checks.warn(
                 f"compress={self._als.compress} is not used: coupled blocks are fitted as they "
                 "are; leave it out",
             )
+        settings: dict[str, Any] = {
+            "center": self._als.center,
+            "scale": self._als.scale,
+            "tuning": self._tuning,
+        }
         if self.robust == "huber":
-            ready = robust.prepare(
-                data,
-                wanted,
-                self.rank,
-                center=self._als.center,
-                scale=self._als.scale,
-                block_dims=self.block_dims_ or (),
-            )
+            dims = windows.block_dims or ()
+            ready = robust.prepare(data, wanted, self.rank, **settings, block_dims=dims)
         else:
-            ready = prepare(data, wanted, self.rank, center=self._als.center, scale=self._als.scale)
-        ready = replace(ready, **self._blocks())
-        self.sample_weight_ = None if ready.root_weights is None else ready.root_weights**2
-        self.center_, self.scale_, self.dims_ = ready.center, ready.scale, tuple(data.dims)
-        self._bases = ready.bases
-        self.core_dims_ = ready.dims
-        return ready
+            ready = prepare(data, wanted, self.rank, **settings)
+        return replace(ready, **self._coupling(windows))
 
-    def _ready(self, n_samples: int) -> Preparation:
-        """Return mean and scale as learned, for windows as they are."""
-        spread = self.scale_ / float(np.sqrt(self.center_.size))
-        return Preparation(n_samples, self.center_, self.scale_, spread, **self._blocks())
-
-    def _blocks(self) -> dict[str, Any]:
+    def _coupling(self, windows: inputs.Windows) -> dict[str, Any]:
         """Return what a preparation knows of coupled blocks."""
-        if self.block_dims_ is None:
+        if windows.layout is None:
             return {}
-        shares = blocks.shares_of(self, len(self.block_dims_))
-        return {"block_dims": self.block_dims_, "block_shares": shares}
+        dims = windows.layout.dims
+        return {
+            "block_dims": dims,
+            "block_shares": blocks.shares_of(self.block_weights, len(dims)),
+        }
+
+    # ---------------------------------------------------------------- what is learned
+
+    def _learned(
+        self, fit: Fit, form: NormalForm, model: CPModel, ready: Preparation
+    ) -> dict[str, Any]:
+        """Return the learned attributes of a fit in normal form."""
+        factors, metric = form.factors, model.metric
+        if ready.block_dims:
+            own: list[Any] = [list(block) for block in kernels.blocks_of(factors)]
+        else:
+            own = list(factors)
+        degeneracy, *opposed = diagnostics.most_opposed(factors, form.gram)
+        directions = None if metric is None else metric.directions
+        return {
+            "rank_": len(form.ridge),
+            "factors_": own,
+            "weights_": form.weights,
+            "feature_gram_": form.gram,
+            "ridge_": form.ridge,
+            "centers_": form.centers,
+            "center_": ready.center,
+            "scale_": ready.scale,
+            "core_dims_": ready.dims,
+            "nuisance_directions_": directions
+            if directions is None
+            else directions.reshape(-1, *ready.center.shape),
+            "nuisance_gains_": None if metric is None else metric.gains,
+            "degeneracy_": degeneracy,
+            "_opposed": opposed,
+            "history_": fit.history,
+            "n_iter_": len(fit.history["objective"]),
+            "interrupted_": fit.interrupted,
+            "converged_": fit.converged and not fit.interrupted,
+            "_labels": fit.memory.labels,
+            **fit.learned,
+        }
+
+    @property
+    def _layout(self) -> blocks.Layout | None:
+        """Where coupled blocks are in a row; None for one tensor."""
+        dims, scales = self.block_dims_, self.block_scales_
+        return None if dims is None or scales is None else blocks.Layout(dims, scales)
 
     @property
     def _factors(self) -> kernels.Factors:
@@ -471,11 +620,17 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             return self.factors_
         return kernels.CoupledFactors(self.factors_)
 
-    def _set_factors(self, factors: kernels.Factors) -> None:
-        if self.block_dims_ is None:
-            self.factors_ = list(factors)
-        else:
-            self.factors_ = [list(block) for block in kernels.blocks_of(factors)]
+    @property
+    def _model(self) -> CPModel:
+        """The fitted model as arrays."""
+        rows, gains = self.nuisance_directions_, self.nuisance_gains_
+        metric = None
+        if rows is not None and gains is not None:
+            metric = gls.GLSMetric(rows.reshape(len(rows), -1), gains)
+        power = self._overlap_power
+        return CPModel(
+            self._factors, self.ridge_, self.center_, self.scale_, metric, power, self._only_parts
+        )
 
     # ---------------------------------------------------------------- using the model
 
@@ -488,11 +643,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             if source.is_dask(self.features_):
                 from tensorcontrast.distributed.labels import lazy_labels
 
-                self._labels = lazy_labels(self.features_, count, self.centers_)
+                self._labels = lazy_labels(
+                    self.features_, count, self.centers_, self._tuning.kmeans
+                )
             elif self.centers_ is not None:
                 self._labels = nearest(cluster_space(self.features_), self.centers_)
             else:
-                self._labels = cluster(self.features_, count, seed=0)[0]
+                found = cluster(self.features_, count, seed=0, tuning=self._tuning.kmeans)
+                self._labels = found[0]
         return self._labels
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
@@ -514,24 +672,8 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         1e-5 of the length of the row in float32, and to 1e-13 in float64.
         """
         check_is_fitted(self, "factors_")
-        return self._encoded(inputs.samples(self, X, reset=False))
-
-    def _encoded(self, data: source.Source) -> Array:
-        """Features of windows that are checked."""
-        return apply.features(
-            data,
-            self._ready(0),
-            self._factors,
-            self.ridge_,
-            masked=self.missing == "mask",
-            metric=metric.metric_of(self),
-            power=self._overlap_power,
-        )
-
-    def _features(self, X: Array) -> Array:
-        """Features of windows as :attr:`center_` has them, checked."""
-        data = source.with_nan(source.ArraySource(X), self.missing == "mask")
-        return np.asarray(self._encoded(data))
+        data = inputs.to_transform(self, X, self._layout)
+        return self._model.features(data, masked=self.missing == "mask")
 
     def inverse_transform(self, W: ArrayLike) -> Any:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
@@ -541,21 +683,84 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "factors_")
         W = checks.check_features(W, self.rank_, self.center_.dtype)
-        made, layout = self._reconstructed(W), blocks.layout_of(self)
-        return made if layout is None else layout.split(made)
-
-    def _reconstructed(self, W: Array) -> Array:
-        """Return tensors, or rows of coupled blocks, as :attr:`center_` has them."""
-        flat = kernels.cp_to_flat(self._coordinates(W), self._factors)
-        flat *= self.scale_
-        flat += self.center_.reshape(-1)
-        return flat.reshape(len(W), *self.dims_)
+        tensors, layout = self._model.reconstructed(W), self._layout
+        return tensors if layout is None else layout.split(tensors)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the variance of X about the model's mean that the features explain."""
-        W = self._coordinates(np.asarray(checks.plain_output(self, X)))
-        data = inputs.samples(self, X, reset=False)
-        return apply.explained(data, self._ready(0), self._factors, W)
+        W = np.asarray(checks.plain_output(self, X))
+        model, data = self._model, inputs.to_transform(self, X, self._layout)
+        return model.explained(data, model.coordinates(W))
+
+    def diagnose(
+        self,
+        X: Any,
+        groups: ArrayLike | None = None,
+        *,
+        y: ArrayLike | None = None,
+        view: ViewLike = None,
+        n_seeds: int = 2,
+        n_splits: int = 2,
+        random_state: int = 0,
+    ) -> diagnosis.Diagnosis:
+        """Say whether the components can be trusted: are they found again, what do they explain.
+
+        The model is fitted again with other seeds, and to both halves of the subjects; the
+        components of these fits are matched to those of the model. A component is "stable" where
+        the mean similarity is 0.85 or more in both comparisons. The model itself stays as it is.
+
+        Parameters
+        ----------
+        X : array-like (n, I_1, …, I_K), or list of coupled blocks
+            The windows that the model was fitted on, in memory.
+        groups : array-like (n,), optional
+            Subject of each window: halves share none. Without it, windows are divided at random,
+            which tells less where windows of one subject are alike.
+        y, view : optional
+            What ``fit`` was given.
+        n_seeds : int, default=2
+            Fits with other seeds.
+        n_splits : int, default=2
+            Times that the subjects are divided in halves; two fits each.
+        random_state : int, default=0
+            Seeds the halves.
+
+        Returns
+        -------
+        Diagnosis
+            Tables of components, of windows that stand out, and of numbers with their change
+            under other seeds; ``print`` shows them, ``to_dict`` and ``to_json`` give them.
+
+        References
+        ----------
+        Lorenzo-Seva, ten Berge: Tucker's congruence coefficient as a meaningful index of factor
+        similarity. Methodology 2, 2006.
+
+        Examples
+        --------
+        >>> from tensorcontrast import CPD
+        >>> from tensorcontrast.datasets import make_cp_tensor
+        >>> X, *_ = make_cp_tensor(60, (4, 6, 5), 2, noise=0.1, random_state=0)
+        >>> found = CPD(rank=2, random_state=0).fit(X).diagnose(X)
+        >>> [component.verdict for component in found.components]
+        ['stable', 'stable']
+        """
+        check_is_fitted(self, "factors_")
+        return diagnosis.diagnose(
+            self,
+            X,
+            groups,
+            y=y,
+            view=view,
+            n_seeds=n_seeds,
+            n_splits=n_splits,
+            random_state=random_state,
+        )
+
+    def _unfitted(self, seed: int) -> Self:
+        """Return an estimator that would learn such components with another seed, silently."""
+        other: Self = clone(self).set_params(random_state=seed, callback=None, verbose=False)
+        return other
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
@@ -566,7 +771,10 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _check_learned(self) -> None:
         """Raise where the learned attributes of a loaded model do not fit each other."""
-        blocks.check_learned(self)
+        dims = tuple(self.dims_)
+        blocks.check_layout(self.block_dims_, self.block_scales_, self.factors_, dims)
+        if self.block_dims_ is not None:
+            blocks.shares_of(self.block_weights, len(self.block_dims_))
         shapes = [U.shape for U in self._factors]
         if (
             shapes != start.shapes(self.dims_, self.rank_, self.block_dims_ or ())
@@ -580,7 +788,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
                 f"{tuple(self.dims_)}"
             )
-        metric.check_learned(self)
+        models.check_metric(
+            self.nuisance_directions_, self.nuisance_gains_, dims, self.center_.dtype
+        )
 
     # ---------------------------------------------------------------- scikit-learn
 

@@ -101,65 +101,61 @@ def given(X: Any, *, coupled: bool = False) -> list[Any] | Joined | None:
     return None if alike else list(X)
 
 
-def layout_of(model: Any) -> Layout | None:
-    """Return the layout of the blocks that a model was fitted on; None for one tensor."""
-    if model.block_dims_ is None:
-        return None
-    return Layout(tuple(map(tuple, model.block_dims_)), tuple(model.block_scales_))
+def learn_layout(
+    estimator: Any, X: list[Any] | Joined, *, min_samples: int = 1
+) -> tuple[Source, Layout]:
+    """Return the rows of coupled blocks to fit, checked, and where each block is in them.
 
-
-def samples(model: Any, X: list[Any] | Joined, *, reset: bool, min_samples: int = 1) -> Source:
-    """Return the rows of coupled blocks to fit or transform, checked.
-
-    ``reset`` tells the model the shapes of its blocks and what they are multiplied with. What is
-    mapped or stored is read some windows at a time.
+    What is mapped or stored is read some windows at a time. Equation E22.
     """
-    name, nan = type(model).__name__, model.missing == "mask"
-    if reset:
-        dtype = None if model.dtype is None else np.dtype(model.dtype)
-        rows, dims = _side_by_side(X, dtype, "X", nan=nan)
-        count = rows.n_samples if _is_source(rows) else len(rows)
-        if count is not None and count < min_samples:
-            raise InvalidInputError(
-                f"{name}: X holds {count} windows; at least {min_samples} are needed"
-            )
-        model.block_dims_, model.block_scales_ = dims, (1.0,) * len(dims)
-        if model.block_weights is not None or not isinstance(X, Joined):
-            model.block_scales_ = _learned_scales(model, rows, dims)
-        model.n_features_in_ = sum(prod(d) for d in dims)
-        model.__dict__.pop("feature_names_in_", None)
-        layout = layout_of(model)
-        assert layout is not None
-        rows = _weighed(rows, layout)
-    else:
-        rows = fitted_rows(model, X, "X")
-    found = lazy(rows, getattr(rows, "dtype", None))
-    return with_nan(ArraySource(rows) if found is None else found, nan)
+    nan = estimator.missing == "mask"
+    dtype = None if estimator.dtype is None else np.dtype(estimator.dtype)
+    rows, dims = _side_by_side(X, dtype, "X", nan=nan)
+    count = rows.n_samples if _is_source(rows) else len(rows)
+    if count is not None and count < min_samples:
+        raise InvalidInputError(
+            f"{type(estimator).__name__}: X holds {count} windows; at least {min_samples} are "
+            "needed"
+        )
+    scales = (1.0,) * len(dims)
+    if estimator.block_weights is not None or not isinstance(X, Joined):
+        scales = _learned_scales(estimator, rows, dims)
+    layout = Layout(dims, scales)
+    return as_source(_weighed(rows, layout), nan=nan), layout
 
 
-def fitted_rows(model: Any, X: Any, name: str) -> Any:
-    """Return coupled blocks as rows of a model that knows them: an array, or read on demand."""
-    parts, layout = given(X, coupled=True), layout_of(model)
-    who = type(model).__name__
+def fitted_rows(estimator: Any, X: Any, name: str, layout: Layout | None, center: Array) -> Any:
+    """Return coupled blocks as rows that the layout of a fit describes.
+
+    They are an array, or read on demand; ``center`` is the mean of the fit.
+    """
+    coupled = given(X, coupled=True)
+    who = type(estimator).__name__
     if layout is None:
         raise InvalidInputError(
             f"{who}: {name} holds coupled blocks but the model was fitted on one tensor of dims "
-            f"{tuple(model.dims_)} per window; pass one array"
+            f"{tuple(center.shape)} per window; pass one array"
         )
-    if parts is None:
+    if coupled is None:
         raise InvalidInputError(
             f"{who}: the model was fitted on {len(layout.dims)} coupled blocks; pass {name} as a "
             "list of as many arrays"
         )
-    rows, dims = _side_by_side(parts, model.center_.dtype, name, nan=model.missing == "mask")
+    rows, dims = _side_by_side(coupled, center.dtype, name, nan=estimator.missing == "mask")
     if dims != layout.dims:
         raise InvalidInputError(
             f"{who}: {name} holds blocks of dims {list(dims)} but the model was fitted on "
             f"{list(layout.dims)}"
         )
-    if isinstance(parts, Joined) and model.block_weights is None:
+    if isinstance(coupled, Joined) and estimator.block_weights is None:
         return rows  # weighted by the caller
     return _weighed(rows, layout)
+
+
+def as_source(rows: Any, *, nan: bool) -> Source:
+    """Return rows of coupled blocks as a source; ``nan`` allows missing values."""
+    found = lazy(rows, getattr(rows, "dtype", None))
+    return with_nan(ArraySource(rows) if found is None else found, nan)
 
 
 def _weighed(rows: Any, layout: Layout) -> Any:
@@ -175,13 +171,13 @@ def on_blocks(
         return augment
 
     def change(rows: Array, rng: np.random.Generator) -> Array:
-        made = augment(layout.split(rows), rng)
-        parts = given(made, coupled=True)
-        if parts is None:
+        augmented = augment(layout.split(rows), rng)
+        tensors = given(augmented, coupled=True)
+        if tensors is None:
             raise InvalidInputError(
                 f"augment must return a list of {len(layout.dims)} blocks, as it is given"
             )
-        found, dims = _side_by_side(parts, rows.dtype, "the augmented view", nan=True)
+        found, dims = _side_by_side(tensors, rows.dtype, "the augmented view", nan=True)
         if dims != layout.dims:
             raise InvalidInputError(
                 f"augment made blocks of dims {list(dims)} from {list(layout.dims)}; it must keep "
@@ -192,19 +188,19 @@ def on_blocks(
     return change
 
 
-def _learned_scales(model: Any, rows: Any, dims: Dims) -> tuple[float, ...]:
+def _learned_scales(estimator: Any, rows: Any, dims: Dims) -> tuple[float, ...]:
     """Return what gives each block its share of the variance; 1 for the first. Equation E22."""
-    shares = shares_of(model, len(dims))
-    measure = robust.prepare if model.robust == "huber" else prepare
+    shares = shares_of(estimator.block_weights, len(dims))
+    measure = robust.prepare if estimator.robust == "huber" else prepare
     sizes = []
     for b, at in enumerate(Layout(dims, ()).places):
         if _is_source(rows):
             source: Source = _Changed(rows, itemgetter((slice(None), at)))
         else:
             source = lazy(rows[:, at]) or ArraySource(rows[:, at])
-        with_nan(source, model.missing == "mask")
+        with_nan(source, estimator.missing == "mask")
         try:
-            found = measure(source, None, model.rank, center=model._als.center, scale=True)
+            found = measure(source, None, estimator.rank, center=estimator._als.center, scale=True)
         except InvalidInputError as error:
             raise InvalidInputError(f"X[{b}]: {error}; or leave this block out") from error
         sizes.append(found.scale)
@@ -214,14 +210,14 @@ def _learned_scales(model: Any, rows: Any, dims: Dims) -> tuple[float, ...]:
     )
 
 
-def shares_of(model: Any, count: int) -> tuple[float, ...]:
+def shares_of(block_weights: Any, count: int) -> tuple[float, ...]:
     """Return the shares of the variance that ``block_weights`` asks for; they sum to 1."""
-    weights = (1.0,) * count if model.block_weights is None else tuple(model.block_weights)
+    weights = (1.0,) * count if block_weights is None else tuple(block_weights)
     if len(weights) != count or not all(
         isinstance(w, Real) and isfinite(float(w)) and float(w) > 0 for w in weights
     ):
         raise InvalidInputError(
-            f"block_weights={model.block_weights!r}: one positive number is needed for each of "
+            f"block_weights={block_weights!r}: one positive number is needed for each of "
             f"the {count} blocks"
         )
     total = sum(float(w) for w in weights)
@@ -244,17 +240,17 @@ def _side_by_side(
         if _is_source(X.rows) or is_dask(X.rows):
             return X.rows, X.dims
         return _checked(X.rows, dtype, name, nan=nan), X.dims
-    parts: list[Any] = []
+    tensors: list[Any] = []
     for b, block in enumerate(X):
         own = f"{name}[{b}]"
         stored = lazy(block, dtype, own)
         if is_dask(block):
-            parts.append(block.compute_chunk_sizes() if np.isnan(block.shape[0]) else block)
+            tensors.append(block.compute_chunk_sizes() if np.isnan(block.shape[0]) else block)
         elif isinstance(stored, StoredSource):
-            parts.append(with_nan(stored, nan))
+            tensors.append(with_nan(stored, nan))
         else:
-            parts.append(_checked(block, dtype, own, nan=nan))
-    lengths = [p.n_samples if isinstance(p, StoredSource) else len(p) for p in parts]
+            tensors.append(_checked(block, dtype, own, nan=nan))
+    lengths = [p.n_samples if isinstance(p, StoredSource) else len(p) for p in tensors]
     if len(set(lengths)) > 1:
         raise InvalidInputError(
             f"the blocks of {name} hold {lengths} windows: coupled blocks must hold the same "
@@ -263,13 +259,13 @@ def _side_by_side(
         )
     dims = tuple(
         tuple(int(d) for d in (p.dims if isinstance(p, StoredSource) else p.shape[1:]))
-        for p in parts
+        for p in tensors
     )
-    if any(is_dask(p) for p in parts):
-        return _on_dask(parts, dtype), dims
-    if any(isinstance(p, StoredSource) for p in parts):
-        return _Stored(parts, name, nan=nan), dims
-    return np.concatenate([p.reshape(len(p), -1) for p in parts], axis=1), dims
+    if any(is_dask(p) for p in tensors):
+        return _on_dask(tensors, dtype), dims
+    if any(isinstance(p, StoredSource) for p in tensors):
+        return _Stored(tensors, name, nan=nan), dims
+    return np.concatenate([p.reshape(len(p), -1) for p in tensors], axis=1), dims
 
 
 def _checked(block: Any, dtype: np.dtype[Any] | None, name: str, *, nan: bool) -> Array:
@@ -287,24 +283,24 @@ def _checked(block: Any, dtype: np.dtype[Any] | None, name: str, *, nan: bool) -
     return checked_block(array, source, 0)
 
 
-def _on_dask(parts: list[Any], dtype: np.dtype[Any] | None) -> Any:
+def _on_dask(tensors: list[Any], dtype: np.dtype[Any] | None) -> Any:
     """Rows of blocks one of which is a Dask array, in the chunks of windows that it has."""
     from tensorcontrast.distributed.extra import package
 
     da = package("dask.array")
-    chunks = next(p.chunks[0] for p in parts if is_dask(p))
+    chunks = next(p.chunks[0] for p in tensors if is_dask(p))
     flat = []
-    for part in parts:
-        if isinstance(part, StoredSource):
-            part = part.X
-        if not is_dask(part):
-            part = da.from_array(part, chunks=(chunks, *(-1 for _ in part.shape[1:])))
-        part = part.rechunk({0: chunks, **dict.fromkeys(range(1, part.ndim), -1)})
-        flat.append(part.reshape(part.shape[0], -1))
-    wanted = dtype or working_dtype(np.result_type(*(part.dtype for part in flat)), "X")
+    for tensor in tensors:
+        if isinstance(tensor, StoredSource):
+            tensor = tensor.X
+        if not is_dask(tensor):
+            tensor = da.from_array(tensor, chunks=(chunks, *(-1 for _ in tensor.shape[1:])))
+        tensor = tensor.rechunk({0: chunks, **dict.fromkeys(range(1, tensor.ndim), -1)})
+        flat.append(tensor.reshape(tensor.shape[0], -1))
+    wanted = dtype or working_dtype(np.result_type(*(tensor.dtype for tensor in flat)), "X")
     cast = [
-        part.map_blocks(_cast, wanted, f"X[{b}]", dtype=wanted, meta=np.empty((0, 0), wanted))
-        for b, part in enumerate(flat)
+        tensor.map_blocks(_cast, wanted, f"X[{b}]", dtype=wanted, meta=np.empty((0, 0), wanted))
+        for b, tensor in enumerate(flat)
     ]
     return da.concatenate(cast, axis=1)
 
@@ -319,24 +315,24 @@ def _cast(rows: Array, dtype: np.dtype[Any], name: str) -> Array:
 class _Stored:
     """Rows of blocks some of which are mapped or stored, read some windows at a time."""
 
-    def __init__(self, parts: list[Any], name: str, *, nan: bool) -> None:
-        self.parts = [
+    def __init__(self, tensors: list[Any], name: str, *, nan: bool) -> None:
+        self.tensors = [
             with_nan(p if isinstance(p, StoredSource) else ArraySource(p, f"{name}[{b}]"), nan)
-            for b, p in enumerate(parts)
+            for b, p in enumerate(tensors)
         ]
-        self.name, self.n_samples = name, self.parts[0].n_samples
-        self.dims = (sum(prod(p.dims) for p in self.parts),)
-        self.dtype = np.result_type(*(p.dtype for p in self.parts))
+        self.name, self.n_samples = name, self.tensors[0].n_samples
+        self.dims = (sum(prod(p.dims) for p in self.tensors),)
+        self.dtype = np.result_type(*(p.dtype for p in self.tensors))
 
     def blocks(self) -> Iterator[Array]:
         """Read and check some windows of all blocks at a time."""
         step = samples_a_block(self.dims)
         for start in range(0, self.n_samples, step):
             rows = []
-            for part in self.parts:
-                read = np.array(part.X[start : start + step])
-                forget_pages(part.X)
-                rows.append(checked_block(read, part, start).reshape(len(read), -1))
+            for tensor in self.tensors:
+                read = np.array(tensor.X[start : start + step])
+                forget_pages(tensor.X)
+                rows.append(checked_block(read, tensor, start).reshape(len(read), -1))
             yield np.concatenate(rows, axis=1)
 
 
@@ -359,28 +355,25 @@ class _Changed:
             yield np.ascontiguousarray(self.change(block))
 
 
-def check_learned(model: Any) -> None:
-    """Raise where what a loaded model knows of its blocks does not fit."""
-    dims: Any = model.block_dims_
-    scales: Any = model.block_scales_
+def check_layout(dims: Any, scales: Any, factors: list[Any], rows: tuple[int, ...]) -> None:
+    """Raise where dims and scales of the blocks of a loaded model do not fit its rows."""
     if dims is None and scales is None:
         return
     whole = (
         isinstance(dims, tuple)
         and isinstance(scales, tuple)
-        and len(dims) == len(scales) == len(model.factors_) > 0
+        and len(dims) == len(scales) == len(factors) > 0
         and all(isinstance(block, tuple) and block for block in dims)
         and all(type(d) is int and d > 0 for block in dims for d in block)
         and all(isinstance(s, float) and isfinite(s) and s > 0 for s in scales)
         and all(
             isinstance(block, list) and len(block) == len(own)
-            for block, own in zip(model.factors_, dims, strict=True)
+            for block, own in zip(factors, dims, strict=True)
         )
-        and tuple(model.dims_) == (sum(prod(block) for block in dims),)
+        and rows == (sum(prod(block) for block in dims),)
     )
     if not whole:
         raise InvalidInputError(
-            f"blocks of dims {dims}, multiplied by {scales}, do not fit a model of rows "
-            f"{tuple(model.dims_)}; fit again"
+            f"blocks of dims {dims}, multiplied by {scales}, do not fit a model of rows {rows}; "
+            "fit again"
         )
-    shares_of(model, len(dims))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.decompose.base import CPEstimator
-from tensorcontrast.solvers.als import Contrast, no_contrast
+from tensorcontrast.solvers import nonnegative as nonnegatives
+from tensorcontrast.solvers.als import AnyViews, Contrast, no_contrast
+from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.settings import ALS
 
 
@@ -45,6 +48,12 @@ class CPD(CPEstimator):
     robust : "huber" or None, default=None
         With "huber", windows with an unusually large residual count less, in mean, scale and
         factors, so that a few artefacts cannot shape the model.
+    nonnegative : bool, default=False
+        Keep factors and features at zero or above (HALS), so that components are parts that add
+        up: profiles without alternating signs, for magnitude spectrograms and other data without
+        negative entries. The mean is then not subtracted: ``center_`` is zero, and errors and
+        explained variance are relative to the data themselves. ``transform`` solves non-negative
+        least squares. Not for Dask arrays, ``partial_fit``, ``missing="mask"`` and ``compress``.
     random_state : int, RandomState or None
         Seeds the first factors, views and clusters.
     callback : callable, optional
@@ -119,6 +128,7 @@ class CPD(CPEstimator):
         dtype: str | None = None,
         missing: str = "error",
         robust: str | None = None,
+        nonnegative: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -131,6 +141,7 @@ class CPD(CPEstimator):
         self.dtype = dtype
         self.missing = missing
         self.robust = robust
+        self.nonnegative = nonnegative
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -138,4 +149,17 @@ class CPD(CPEstimator):
     def _contrast(
         self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
     ) -> Contrast:
-        return no_contrast
+        return nonnegatives.contrast if self.nonnegative else no_contrast
+
+    def _solve(
+        self,
+        runs: Runs,
+        views: AnyViews,
+        known: NDArray[np.intp] | None,
+        rng: np.random.Generator,
+        nuisance: Any,
+    ) -> Fit:
+        fit = super()._solve(runs, views, known, rng, nuisance)
+        if self.nonnegative:
+            fit.final = nonnegatives.final(views.draw(), fit.factors, self.alpha)
+        return fit

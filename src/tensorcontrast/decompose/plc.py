@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from tensorcontrast.cp import gls
-from tensorcontrast.decompose import metric
 from tensorcontrast.decompose.base import CPEstimator, Resume
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import gradient as gradients
@@ -98,6 +97,12 @@ class PLC(CPEstimator):
     robust : "huber" or None, default=None
         With "huber", windows with an unusually large residual count less, in mean, scale and
         factors, so that a few artefacts cannot shape the model.
+    nonnegative : bool, default=False
+        Keep the factors at zero or above (HALS), so that components are parts: profiles without
+        alternating signs, for magnitude spectrograms and other data without negative entries. The
+        mean is then not subtracted. Features stay a linear function of the window (E23) and may be
+        negative; those of ``CPD(nonnegative=True)`` are not. For "gls" alone; not for Dask arrays,
+        ``partial_fit``, ``missing="mask"`` and ``compress``.
     random_state : int, RandomState or None
         Seeds the first factors, views and clusters.
     callback : callable, optional
@@ -181,6 +186,7 @@ class PLC(CPEstimator):
         dtype: str | None = None,
         missing: str = "error",
         robust: str | None = None,
+        nonnegative: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
@@ -201,6 +207,7 @@ class PLC(CPEstimator):
         self.dtype = dtype
         self.missing = missing
         self.robust = robust
+        self.nonnegative = nonnegative
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -297,8 +304,20 @@ class PLC(CPEstimator):
         self
         """
         if nuisance is not None:
-            metric.check_allowed(self.solver, self.missing)
+            self._check_nuisance_allowed()
         return self._fit(X, y, view, (checkpoint, every, resume), nuisance)
+
+    def _check_nuisance_allowed(self) -> None:
+        """Raise where a fit cannot take nuisance differences."""
+        if self.solver != "gls":
+            raise InvalidInputError(
+                f"nuisance= is for solver='gls'; with solver={self.solver!r} leave it out"
+            )
+        if self.missing == "mask":
+            raise InvalidInputError(
+                "nuisance= needs windows without gaps; with missing='mask' leave it out, or fill "
+                "the gaps"
+            )
 
     def fit_transform(
         self,
@@ -350,6 +369,7 @@ class PLC(CPEstimator):
             count=self._cluster_count,
             als=self._als,
             gradient=self._setting("gradient"),
+            tuning=self._tuning,
         )
 
     def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
@@ -367,15 +387,19 @@ class PLC(CPEstimator):
     ) -> Fit:
         problem = self._problem()
         if self.solver == "gls":
-            rows = None if nuisance is None else metric.nuisance_in_core(self, nuisance)
             masked = self.missing == "mask"
             return pseudo_laplacian.closed_form(
-                problem, runs, views, known, rng, rows, masked=masked
+                problem, runs, views, known, rng, nuisance, masked=masked
             )
         if self.solver == "tied":
             return pseudo_laplacian.descending(problem, runs, views, known, rng)
         plain = super()._solve(runs, views, known, rng, nuisance)
         return pseudo_laplacian.alternating(problem, runs, plain, views, known, rng)
+
+    def _unfitted(self, seed: int) -> Self:
+        other = super()._unfitted(seed)
+        # The metric of "gls" comes after the components and does not change them.
+        return other.set_params(beta=0.0) if self.solver == "gls" else other
 
     @property
     def _default_warm_up(self) -> int:  # type: ignore[override]
@@ -390,14 +414,17 @@ class PLC(CPEstimator):
         return gls.OVERLAP_POWER if self.solver == "gls" else 1.0
 
     def _stream_step(self, batch: stream.Batch) -> stream.Step:
-        if self.solver == "gls":
-            if not hasattr(self, "n_clusters_"):  # a stream from its first batch on
-                self.beta_, self.gamma_, self.n_clusters_ = 0.0, float(self.gamma), 0
-            return super()._stream_step(batch)
-        for name, value in pseudo_laplacian.learned(batch.contrast, ran=True).items():
-            setattr(self, name, value)
-        if self.solver == "als":
+        if self.solver != "tied":
             return super()._stream_step(batch)
         return gradients.step(
-            batch, pseudo_laplacian.tied_contrast(self._problem(), batch.contrast)
+            batch,
+            pseudo_laplacian.tied_contrast(self._problem(), batch.contrast),
+            self._tuning.stream_rate,
         )
+
+    def _stream_learned(self, contrast: Contrast) -> dict[str, Any]:
+        if self.solver != "gls":
+            return pseudo_laplacian.learned(contrast, ran=True)
+        if hasattr(self, "n_clusters_"):  # of a fit
+            return {}
+        return {"beta_": 0.0, "gamma_": float(self.gamma), "n_clusters_": 0}

@@ -57,13 +57,13 @@ def each(
     scheduler may else make the next one of them wherever a worker is free.
     """
     call = package("dask").delayed(called, pure=False)
-    held = shared(function)
+    function_node = shared(function)
     name = kind(function)
     homes = groups.home_of() if groups is not None else {}
     out = []
     for i, arguments in enumerate(zip(blocks, *lists, strict=True)):
         with at_home(homes.get(i, "")):
-            out.append(call(held, *arguments, dask_key_name=f"{name}-{uuid4().hex}"))
+            out.append(call(function_node, *arguments, dask_key_name=f"{name}-{uuid4().hex}"))
     return out
 
 
@@ -86,10 +86,10 @@ def persisted_evenly(tasks: Sequence[Task], sizes: Sequence[int]) -> list[Task]:
     with cluster_errors():
         for address in dict.fromkeys(homes):
             own = [i for i, home in enumerate(homes) if home == address]
-            made = package("dask").persist(
+            here = package("dask").persist(
                 *(tasks[i] for i in own), workers=[address], allow_other_workers=True
             )
-            out.update(zip(own, made, strict=True))
+            out.update(zip(own, here, strict=True))
     return [out[i] for i in range(len(tasks))]
 
 
@@ -154,9 +154,9 @@ def cluster_errors() -> Iterator[None]:
         raise
 
 
-def total(parts: Sequence[Task]) -> list[Any]:
+def total(tasks: Sequence[Task]) -> list[Any]:
     """Sum over tasks that each give a list of numbers and arrays, in float64."""
-    return add(*computed(summits(list(parts))))
+    return add(*computed(summits(list(tasks))))
 
 
 def total_over(
@@ -171,13 +171,13 @@ def total_over(
     if groups is None:
         return total(each(function, blocks))
     call = package("dask").delayed(_over, pure=False)
-    held, name = shared(function), kind(function)
-    parts = []
+    function_node, name = shared(function), kind(function)
+    tasks = []
     for group, home in zip(groups.places, groups.homes, strict=True):
         with at_home(home):
             own = (blocks[i] for i in group)
-            parts.append(call(held, *own, dask_key_name=f"{name}-{uuid4().hex}"))
-    return total(parts)
+            tasks.append(call(function_node, *own, dask_key_name=f"{name}-{uuid4().hex}"))
+    return total(tasks)
 
 
 def summits(level: list[Task]) -> list[Task]:
@@ -234,9 +234,9 @@ def by_worker(tasks: Sequence[Task]) -> Groups | None:
     for i, task in enumerate(tasks):
         workers.setdefault(next(iter(holders.get(task.key) or ()), ""), []).append(i)
     found = sorted(
-        (part.tolist(), name)
+        (piece.tolist(), name)
         for name, places in workers.items()
-        for part in np.array_split(places, min(len(places), threads_of.get(name, 1)))
+        for piece in np.array_split(places, min(len(places), threads_of.get(name, 1)))
     )
     return Groups([places for places, _ in found], [name for _, name in found])
 
@@ -273,6 +273,6 @@ def _over(function: Callable[..., Any], *blocks: Any) -> list[Array]:
     """Sum over the blocks of one group, one after the other."""
     out: list[Array] = []
     for block in blocks:
-        part = called(function, block)
-        out = add(out, part) if out else add(part)
+        piece = called(function, block)
+        out = add(out, piece) if out else add(piece)
     return out

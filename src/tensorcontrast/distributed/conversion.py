@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.parts import (
+    BATCH_BYTES,
+    NO_START,
     Batch,
     Options,
     Part,
@@ -57,6 +59,7 @@ def convert(
     annotations: str | None = None,
     workers: int = 1,
     chunk_bytes: int = CHUNK_BYTES,
+    batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> Path:
     """Write the recordings of a folder to a Zarr store.
@@ -84,6 +87,9 @@ def convert(
         Processes that read and write.
     chunk_bytes : int
         Size of a chunk before compression.
+    batch_bytes : int
+        Bytes of files that are read into one part of a conversion. A stopped conversion goes on
+        after the last whole part.
     progress : callable, optional
         Called with steps done, steps there are, and what is going on.
 
@@ -125,7 +131,7 @@ def convert(
     notify = progress or (lambda done, total, text: None)
     with one_at_a_time(store):
         (store / "parts").mkdir(parents=True, exist_ok=True)
-        jobs = list(batches(folder, files, options))
+        jobs = list(batches(folder, files, options, batch_bytes))
         paths = [store / "parts" / f"{batch.key}.npz" for batch in jobs]
         _read_all(jobs, paths, workers, notify)
         parts = [Part.from_path(path) for path in paths]
@@ -246,8 +252,9 @@ class _Assembly:
         arrays: dict[str, Array] = {
             "groups": codes.astype(np.int32),
             "recording": np.array([place[f] for f in column["source"].tolist()], dtype=np.int32),
-            "start": column["start"].astype(np.int64),
         }
+        if (column["start"] != NO_START).all():
+            arrays["start"] = column["start"].astype(np.int64)
         names = sorted({c for part in parts for c in part.about["classes"]})
         if any(part.about["labelled"] for part in parts):
             arrays["y"] = np.concatenate([renumbered(part, names) for part in parts])

@@ -26,6 +26,8 @@ from tensorcontrast.recordings import Recordings
 Array = NDArray[Any]
 
 SUFFIXES = (".edf", ".bdf", ".hea", ".npz")
+#: Start of a window whose place in its recording is not known.
+NO_START = -1
 #: Bytes of files that are read into one part.
 BATCH_BYTES = 16 * 2**20
 
@@ -80,8 +82,10 @@ def files_of(source: Path) -> tuple[Path, list[str]]:
     return source, found
 
 
-def batches(folder: Path, files: list[str], options: Options) -> Iterator[Batch]:
-    """Files in their order, so many together that a part is neither tiny nor huge."""
+def batches(
+    folder: Path, files: list[str], options: Options, batch_bytes: int = BATCH_BYTES
+) -> Iterator[Batch]:
+    """Files in their order, at least ``batch_bytes`` together: no part is tiny or huge."""
     some: list[str] = []
     size = 0
     for name in files:
@@ -91,7 +95,7 @@ def batches(folder: Path, files: list[str], options: Options) -> Iterator[Batch]
         if path.suffix == ".hea" and data.is_file():
             size += data.stat().st_size
         some.append(name)
-        if size >= BATCH_BYTES:
+        if size >= batch_bytes:
             yield Batch(str(folder), tuple(some), options)
             some, size = [], 0
     if some:
@@ -152,7 +156,8 @@ def _read_file(batch: Batch, name: str) -> Recordings | None:
     rec = readers.read(path, format=kind, **given)
     if options.channels is not None and rec.channels != options.channels:
         rec = rec.select(channels=list(options.channels))
-    start = rec.columns.get("start", np.zeros(len(rec), dtype=np.int64))
+    # A file of one window is that window; where several windows are from in it is not known.
+    start = rec.columns.get("start", np.full(len(rec), 0 if len(rec) == 1 else NO_START))
     groups = rec.groups
     if options.groups is not None:
         groups = np.repeat(groups_by_name(options.groups, [name]), len(rec))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.distributed.source import aligned
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.sources.source import samples_a_block, working_dtype
+from tensorcontrast.sources.source import BLOCK_SIZE, BlockSize, samples_a_block, working_dtype
 from tensorcontrast.sources.tensor_noise import by_strips
 from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import as_array, as_float
@@ -24,6 +24,7 @@ def spectrograms(
     tensorize: Any,
     augment: Callable[[Array, np.random.Generator], Array] | None = None,
     seed: int = 0,
+    block_size: BlockSize = BLOCK_SIZE,
 ) -> Any:
     """Lazy tensors of signals [n, channel, time], of an augmented view of them where wanted.
 
@@ -35,6 +36,8 @@ def spectrograms(
         ``augment(X, rng)``, called with strips of signals: the view of a signal does not depend
         on the blocks, and is that of a fit in memory.
     seed : int
+    block_size : BlockSize
+        How many windows are transformed at a time.
     """
     if any(np.isnan(size) for sizes in signals.chunks for size in sizes):
         signals = signals.compute_chunk_sizes()
@@ -45,8 +48,8 @@ def spectrograms(
         as_array(signals[:1].compute(), way="")
     )
     dims = first.shape[1:]
-    most = samples_a_block(dims)
-    signals = signals.rechunk({0: aligned(signals.chunks[0], most)})
+    most = samples_a_block(dims, block_size)
+    signals = signals.rechunk({0: aligned(signals.chunks[0], most, block_size.strip_rows)})
     dtype = working_dtype(first.dtype, "X")
     return signals.map_blocks(
         _Transform(tensorize, augment, seed, len(signals), dims, dtype),

@@ -17,7 +17,14 @@ from tensorcontrast.distributed.work import CoreRows, WithView
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als
 from tensorcontrast.solvers.prepare import Preparation
-from tensorcontrast.sources.source import FreshSource, checked_block, samples_a_block, working_dtype
+from tensorcontrast.sources.source import (
+    BLOCK_SIZE,
+    BlockSize,
+    FreshSource,
+    checked_block,
+    samples_a_block,
+    working_dtype,
+)
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_array
 
@@ -42,14 +49,14 @@ class Reader:
         if self.change is None:
             return checked_block(block, self, start)
         block = checked_block(block, replace(self, name="X", change=None), start)
-        made = self.change(checks.read_only(block), start)
-        made = as_array(made, self.name, way="", first=start)
-        if made.shape != block.shape:
+        changed = self.change(checks.read_only(block), start)
+        changed = as_array(changed, self.name, way="", first=start)
+        if changed.shape != block.shape:
             raise InvalidInputError(
-                f"augment made windows of shape {made.shape} from {block.shape}; "
+                f"augment made windows of shape {changed.shape} from {block.shape}; "
                 "it must keep the shape"
             )
-        return checked_block(made, self, start)
+        return checked_block(changed, self, start)
 
     def blocks(self) -> Iterator[Array]:
         """Nothing: a reader holds no windows."""
@@ -63,7 +70,13 @@ class DaskSource:
     are not known are counted, which reads the data once.
     """
 
-    def __init__(self, X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> None:
+    def __init__(
+        self,
+        X: Any,
+        dtype: np.dtype[Any] | None = None,
+        name: str = "X",
+        block_size: BlockSize = BLOCK_SIZE,
+    ) -> None:
         if X.ndim < 2:
             raise InvalidInputError(
                 f"{name} has shape {X.shape}; windows (n, I_1, …, I_K) are needed"
@@ -76,8 +89,9 @@ class DaskSource:
                 "needed"
             )
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
-        X = X.rechunk({0: aligned(X.chunks[0], samples_a_block(X.shape[1:]))})
-        self.X, self.name = X, name
+        most = samples_a_block(X.shape[1:], block_size)
+        X = X.rechunk({0: aligned(X.chunks[0], most, block_size.strip_rows)})
+        self.X, self.name, self.block_size = X, name, block_size
         self._kept: list[on.Task] | None = None
         self.reader = Reader(
             tuple(int(d) for d in X.shape[1:]),
@@ -155,8 +169,8 @@ class DaskSource:
         wanted = [
             min(size, most - start) for size, start in zip(self.sizes, self.starts, strict=True)
         ]
-        parts = on.computed(on.each(_first, self._kept[:count], wanted[:count]))
-        return self.reader(np.concatenate(parts), 0)
+        first_rows = on.computed(on.each(_first, self._kept[:count], wanted[:count]))
+        return self.reader(np.concatenate(first_rows), 0)
 
     def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
         """Sum over blocks of what the function gives for each: numbers and arrays, in float64."""
@@ -167,6 +181,7 @@ class DaskSource:
         """Return the view that the function makes of each block."""
         out = object.__new__(DaskSource)
         out.X, out.name, out._kept = self.X, "view", self._kept
+        out.block_size = self.block_size
         out.reader = replace(self.reader, name="view", change=change)
         return out
 
@@ -185,7 +200,7 @@ class DaskSource:
                 f"view has shape {other.shape} but X has {self.X.shape}: the view must hold the "
                 "same windows, augmented, in the same order"
             )
-        return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view")
+        return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view", self.block_size)
 
     def views(self, ready: Preparation, view: Any) -> BlockViews | als.FreshViews:
         """Both views as they are fitted, on the workers."""
@@ -193,10 +208,10 @@ class DaskSource:
         def pair(rows: list[on.Task], other: Any, groups: on.Groups | None = None) -> BlockViews:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
             with_view = WithView(ready, second.reader)
-            made = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
-            made = on.persisted(made) if groups else self._persisted(made)
-            self._kept = None  # what was kept goes as soon as its rows are made
-            return BlockViews.from_blocks(made, self.sizes, ready, paired=True, groups=groups)
+            both = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
+            both = on.persisted(both) if groups else self._persisted(both)
+            self._kept = None  # what was kept goes as soon as its rows are there
+            return BlockViews.from_blocks(both, self.sizes, ready, paired=True, groups=groups)
 
         plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
         if view is not None and not isinstance(view, FreshSource):
@@ -257,12 +272,14 @@ def _array(source: Any) -> Any:
     return getattr(source, "X", None) if hasattr(source, "X") else source
 
 
-def aligned(sizes: Sequence[int], most: int) -> tuple[int, ...]:
+def aligned(
+    sizes: Sequence[int], most: int, strip_rows: int = threads.STRIP_ROWS
+) -> tuple[int, ...]:
     """Sizes of blocks of at most ``most`` windows that are whole strips, near to those given.
 
     Strips lie at the same windows in every fit, in memory or not, so that all take the same sums.
     """
-    step = min(most, threads.STRIP_ROWS)
+    step = min(most, strip_rows)
     n = int(sum(sizes))
     near = (round(edge / step) * step for edge in np.cumsum(sizes).tolist() if edge < n)
     ordered = sorted({0, n, *(edge for edge in near if edge < n)})

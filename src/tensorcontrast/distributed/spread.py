@@ -1,8 +1,8 @@
-"""Windows in parts on many machines: what ``cp.partition.Whole`` is for arrays in memory.
+"""Windows in partitions on many machines: what ``cp.partition.InMemory`` is for arrays in memory.
 
-A part is the blocks that one thread of one worker has. What is made of a part stays on its worker;
-sums over parts come to the caller, all that wait in one go, so that a contrast costs as many round
-trips as it has sums that others depend on.
+A partition is the blocks that one thread of one worker has. What a function gives for a partition
+stays on its worker. Sums over partitions come to the caller, all that wait in one go, so that a
+contrast costs as many round trips as it has sums that others depend on.
 """
 
 from __future__ import annotations
@@ -18,34 +18,32 @@ from numpy.typing import NDArray
 from tensorcontrast.cp.partition import add
 from tensorcontrast.distributed import blocks as on
 from tensorcontrast.distributed.extra import package
+from tensorcontrast.solvers.tuning import TUNING
 
 Array = NDArray[Any]
 
-#: Values up to which the features of a fit are brought to the caller (256 MiB in float32).
-GATHERED_VALUES = 2**26
-
 
 @dataclass(eq=False)
-class Held:
-    """An array, or more, of each part: tasks whose results are on the workers."""
+class WorkerArrays:
+    """An array, or more, of each partition: tasks whose results are on the workers."""
 
     tasks: list[Any]
     spread: Spread
 
     def brought(self) -> Array | None:
-        """Bring the rows of all parts here, in the order of the windows; None if too many."""
+        """Bring the rows of all partitions here, in the order of the windows; None if too many."""
         self.spread.run()
         shapes = on.computed(self.spread.each(_shape, self.tasks))
-        if sum(int(np.prod(shape)) for shape in shapes) > GATHERED_VALUES:
+        if sum(int(np.prod(shape)) for shape in shapes) > self.spread.max_gathered_values:
             return None
-        parts = [_plain(part) for part in on.computed(self.tasks)]
-        out = np.empty((self.spread.n_samples, *shapes[0][1:]), dtype=parts[0].dtype)
-        for rows, part in zip(self.spread.places(), parts, strict=True):
-            out[rows] = part
+        pieces = [_plain(piece) for piece in on.computed(self.tasks)]
+        out = np.empty((self.spread.n_samples, *shapes[0][1:]), dtype=pieces[0].dtype)
+        for rows, piece in zip(self.spread.places(), pieces, strict=True):
+            out[rows] = piece
         return out
 
     def lazy(self, dtype: Any, *width: int) -> Any:
-        """Return the rows of all parts as a Dask array, in the order of the windows."""
+        """Return the rows of all partitions as a Dask array, in the order of the windows."""
         self.spread.run()
         array = package("dask.array")
         sizes = self.spread.sizes
@@ -60,70 +58,74 @@ class Held:
 
 @dataclass
 class Spread:
-    """Parts on workers, for ``cp.partition``: blocks of so many windows, in groups."""
+    """Partitions on workers, for ``cp.partition``: blocks of so many windows, in groups."""
 
     sizes: list[int]
-    #: Blocks of each part, in the order of the windows.
+    #: Blocks of each partition, in the order of the windows.
     groups: on.Groups
-    #: A block of each part, which is large: what depends on it is not worth moving, so that no
-    #: idle worker takes the work of another, and the features of a whole part with it.
+    #: A block of each partition, which is large: what depends on it is not worth moving, so that
+    #: no idle worker takes the work of another, and the features of a whole partition with it.
     anchors: list[on.Task] | None = None
-    _waiting: list[Held | _Sum] = field(default_factory=list)
+    #: Values up to which the rows of all partitions are brought to the caller.
+    max_gathered_values: int = TUNING.max_gathered_values
+    _waiting: list[WorkerArrays | _Sum] = field(default_factory=list)
 
     @property
     def n_samples(self) -> int:
-        """Number of windows of all parts."""
+        """Number of windows of all partitions."""
         return sum(self.sizes)
 
     def places(self) -> list[NDArray[np.intp]]:
-        """Return the windows of each part."""
+        """Return the windows of each partition."""
         edges = np.cumsum([0, *self.sizes])
         return [
             np.concatenate([np.arange(edges[i], edges[i + 1]) for i in group])
             for group in self.groups.places
         ]
 
-    def of_blocks(self, tasks: Sequence[on.Task]) -> Held:
-        """Hold the blocks of each part as a list."""
-        return Held([[tasks[i] for i in group] for group in self.groups.places], self)
+    def of_blocks(self, tasks: Sequence[on.Task]) -> WorkerArrays:
+        """Return the blocks of each partition as a list."""
+        return WorkerArrays([[tasks[i] for i in group] for group in self.groups.places], self)
 
-    def given(self, rows: Array) -> Held:
-        """Send the rows of an array to their parts."""
+    def given(self, rows: Array) -> WorkerArrays:
+        """Send the rows of an array to their partitions."""
         with on.large_graphs():
             tasks = on.persisted(self.each(_as_it_is, [rows[at] for at in self.places()]))
-        return Held(tasks, self)
+        return WorkerArrays(tasks, self)
 
-    def made(self, function: Callable[..., Any], *held: Held | None) -> Held:
-        """Return what the function gives for each part; made when a sum is asked for."""
-        out = Held(self._tasks(function, on.kind(function), *held), self)
+    def mapped(self, function: Callable[..., Any], *arrays: WorkerArrays | None) -> WorkerArrays:
+        """Return what the function gives for each partition; it runs when a sum is asked for."""
+        out = WorkerArrays(self._tasks(function, on.kind(function), *arrays), self)
         self._waiting.append(out)
         return out
 
     def summed(
-        self, function: Callable[..., list[Any]], *held: Held | None
+        self, function: Callable[..., list[Any]], *arrays: WorkerArrays | None
     ) -> Callable[[], list[Any]]:
-        """Sum over parts, once it is asked for."""
-        return self._sum(self._tasks(function, on.kind(function), *held))
+        """Sum over partitions, once it is asked for."""
+        return self._sum(self._tasks(function, on.kind(function), *arrays))
 
     def step(
-        self, function: Callable[..., tuple[Any, list[Any]]], *held: Held | None
-    ) -> tuple[Held, Callable[[], list[Any]]]:
-        """Give what the function makes of each part, and the sum of the lists next to it."""
-        out = Held(self._tasks(_Both(function), on.kind(function), *held), self)
+        self, function: Callable[..., tuple[Any, list[Any]]], *arrays: WorkerArrays | None
+    ) -> tuple[WorkerArrays, Callable[[], list[Any]]]:
+        """Give what the function gives for each partition, and the sum of the lists next to it."""
+        out = WorkerArrays(self._tasks(_Both(function), on.kind(function), *arrays), self)
         self._waiting.append(out)
         return out, self._sum(self.each(_sums, out.tasks))
 
-    def _tasks(self, function: Callable[..., Any], name: str, *held: Held | None) -> list[on.Task]:
+    def _tasks(
+        self, function: Callable[..., Any], name: str, *arrays: WorkerArrays | None
+    ) -> list[on.Task]:
         none = [None] * len(self.groups.places)
-        arguments = (none if value is None else value.tasks for value in held)
+        arguments = (none if value is None else value.tasks for value in arrays)
         return self.each(_Plain(function), *arguments, name=name)
 
     def each(
         self, function: Callable[..., Any], *lists: Sequence[Any], name: str = ""
     ) -> list[on.Task]:
-        """Tasks ``function(…)``, arguments of each part from ``lists``, on the worker of the part.
+        """Tasks ``function(…)``, arguments of each from ``lists``, on its own worker.
 
-        Left to itself a scheduler may send a part to where the function is.
+        Left to itself a scheduler may send a partition to where the function is.
         """
         call = package("dask").delayed(_anchored, pure=False)
         shared, name = on.shared(function), name or on.kind(function)
@@ -139,7 +141,7 @@ class Spread:
         self._waiting.append(out)
         return out
 
-    def rows(self, held: Held, index: NDArray[np.intp]) -> Array:
+    def rows(self, array: WorkerArrays, index: NDArray[np.intp]) -> Array:
         """Bring some rows here; the index is sorted."""
         self.run()
         wanted = [np.searchsorted(rows, index) for rows in self.places()]
@@ -148,14 +150,14 @@ class Spread:
             for rows, at in zip(self.places(), wanted, strict=True)
         ]
         picked = [at[mask] for at, mask in zip(wanted, found, strict=True)]
-        parts = on.computed(self.each(_take, held.tasks, picked))
-        out = np.empty((len(index), *parts[0].shape[1:]), dtype=parts[0].dtype)
-        for mask, part in zip(found, parts, strict=True):
-            out[mask] = part
+        pieces = on.computed(self.each(_take, array.tasks, picked))
+        out = np.empty((len(index), *pieces[0].shape[1:]), dtype=pieces[0].dtype)
+        for mask, piece in zip(found, pieces, strict=True):
+            out[mask] = piece
         return out
 
     def run(self) -> None:
-        """Make all that waits; sums come here, the rest stays where it is."""
+        """Run all that waits; sums come here, the rest stays where it is."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -171,7 +173,7 @@ class Spread:
 
 @dataclass(eq=False)
 class _Sum:
-    """A sum over parts that comes when it is asked for."""
+    """A sum over partitions that comes when it is asked for."""
 
     tasks: list[Any]
     spread: Spread
@@ -193,13 +195,13 @@ class _Both:
 
     function: Callable[..., tuple[Any, list[Any]]]
 
-    def __call__(self, *arguments: Any) -> _Made:
-        return _Made(*self.function(*arguments))
+    def __call__(self, *arguments: Any) -> _WithSums:
+        return _WithSums(*self.function(*arguments))
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What a task has made, and a list next to it that is to be summed."""
+class _WithSums:
+    """The result of a task, and a list next to it that is to be summed."""
 
     value: Any
     sums: list[Any]
@@ -209,18 +211,18 @@ class _Made:
         return int(getattr(self.value, "nbytes", 0))
 
 
-def _sums(made: _Made) -> list[Any]:
-    # On the worker that has it: the sums travel, what was made does not.
-    return made.sums
+def _sums(result: _WithSums) -> list[Any]:
+    # On the worker that has it: the sums travel, the array does not.
+    return result.sums
 
 
 def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, _Made) else value
+    return value.value if isinstance(value, _WithSums) else value
 
 
 @dataclass(frozen=True)
 class _Plain:
-    """A function of what tasks have made."""
+    """A function of the results of tasks."""
 
     function: Callable[..., Any]
 

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.distributed import blocks as on
-from tensorcontrast.distributed import spread as spreads
 from tensorcontrast.distributed import work
 from tensorcontrast.distributed.extra import package
-from tensorcontrast.distributed.spread import Held, Spread
+from tensorcontrast.distributed.spread import Spread, WorkerArrays
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import als, gradient
+from tensorcontrast.solvers import als
 from tensorcontrast.solvers.paper_als import Solved
 from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -39,7 +39,7 @@ class BlockFeatures(als.Features):
 
     squares: float = 0.0
     column_squares: Array | None = None
-    #: Factors and ridge that make them again; None where W and V are held by workers.
+    #: Factors and ridge that make them again; None where W and V are on the workers.
     made_by: tuple[Factors, float | Array] | None = None
 
     @property
@@ -65,8 +65,9 @@ class BlockViews:
     paired: bool
     #: Places of the blocks on each worker, so that sums are taken there before they travel.
     groups: on.Groups | None = None
+    tuning: Tuning = TUNING
     #: Labels that are known, on the workers.
-    _known: Held | None = None
+    _known: WorkerArrays | None = None
     fresh: ClassVar[bool] = False
 
     def draw(self) -> BlockViews:
@@ -87,7 +88,8 @@ class BlockViews:
         if groups is None:
             groups = on.by_worker(blocks)
         norm_x, norm_v = on.total_over(work.norms, blocks, groups)
-        return cls(blocks, sizes, ready.center.dtype, float(norm_x), float(norm_v), paired, groups)
+        norms = float(norm_x), float(norm_v)
+        return cls(blocks, sizes, ready.center.dtype, *norms, paired, groups, ready.tuning)
 
     @property
     def norm_squared(self) -> float:
@@ -104,7 +106,7 @@ class BlockViews:
         return replace(self, norm_v=0.0, paired=False)
 
     def rows(self, index: NDArray[np.intp]) -> als.Views:
-        """Bring some of the windows here; each has its part of what compression has lost."""
+        """Bring some of the windows here; each has its share of what compression has lost."""
         edges = np.cumsum([0, *self.sizes])
         at = np.searchsorted(index, edges)  # the index is sorted
         wanted = [index[a:b] - edge for a, b, edge in zip(at[:-1], at[1:], edges[:-1], strict=True)]
@@ -112,24 +114,25 @@ class BlockViews:
             (block, rows) for block, rows in zip(self.blocks, wanted, strict=True) if len(rows)
         ]
         take = work.Take(self.paired)
-        parts = on.computed(on.each(take, *zip(*taken, strict=True)), large=True)
+        taken_rows = on.computed(on.each(take, *zip(*taken, strict=True)), large=True)
         share = len(index) / self.n_samples
-        X = np.concatenate([x for x, _ in parts])
-        V = np.concatenate([v for _, v in parts]) if self.paired else None
+        X = np.concatenate([x for x, _ in taken_rows])
+        V = np.concatenate([v for _, v in taken_rows]) if self.paired else None
         return als.Views(X, V, share * self.norm_x, share * self.norm_v)
 
     def in_memory(self) -> als.Views:
         """Bring all windows here; refused where they are too many."""
-        if self.n_samples > gradient.DESCENT_ROWS:
+        most = self.tuning.max_descent_windows
+        if self.n_samples > most:
             raise InvalidInputError(
                 f"X has {self.n_samples} windows, and batch_size and sequence need all of them in "
-                f"one place: from a Dask array that is {gradient.DESCENT_ROWS} at most. Use "
+                f"one place: from a Dask array that is {most} at most. Use "
                 "PLC(solver='tied') or CPD, without batch_size"
             )
-        return self._held
+        return self._gathered_rows
 
     @cached_property
-    def _held(self) -> als.Views:
+    def _gathered_rows(self) -> als.Views:
         return self.rows(np.arange(self.n_samples))
 
     def sketch_sums(self, omega: Array) -> tuple[Array, Array]:
@@ -154,9 +157,9 @@ class BlockViews:
         if contrast is not als.no_contrast:
             features, _ = self._contrasted(factors, contrast, alpha, memory)
             cut = (self._cut(features.W), self._cut(features.V))
-            parts = self._each(work.with_features, *cut)
+            tasks = self._each(work.with_features, *cut)
             with on.large_graphs():
-                Q, WtW = on.total(parts)
+                Q, WtW = on.total(tasks)
             return features, als.Statistics(Q.astype(self.dtype), WtW.astype(self.dtype))
         sums = work.Sweep(factors, alpha, self.paired)
         Q, WtW, squares, columns = on.total_over(sums, self.blocks, self.groups)
@@ -190,11 +193,11 @@ class BlockViews:
             if kernels.cancelled(residual, self.norm_x, self.dtype):
                 residual = self._direct(features, factors, paired=False)
             return features, residual
-        made = on.persisted(self._each(work.Encode(factors, alpha, self.paired)))
+        encoded = on.persisted(self._each(work.Encode(factors, alpha, self.paired)))
         nothing: Any = None
         there = BlockFeatures(nothing, None, made_by=(factors, alpha))
-        residual = self._own_residual(on.total(on.each(work.fit_sums, made)), there, factors)
-        return als.Features(*self._both(made, factors[0].shape[1])), residual
+        residual = self._own_residual(on.total(on.each(work.fit_sums, encoded)), there, factors)
+        return als.Features(*self._both(encoded, factors[0].shape[1])), residual
 
     def encoded(self, projector: Array) -> tuple[Any, Any]:
         """Products of both views with a projector (i, r); of very many windows as Dask arrays."""
@@ -227,8 +230,10 @@ class BlockViews:
         if isinstance(features, BlockFeatures) and features.made_by is None:
             rows: Any = features.W
             blocks = rows.spread.of_blocks(self.blocks)
-            direct = work.DirectOfPart(work.Direct(None, factors, paired))
-            residual, held = rows.spread.summed(direct, blocks, features.W, features.V)()
+            direct = work.DirectOfPartition(work.Direct(None, factors, paired))
+            residual, fitted_norm_squared = rows.spread.summed(
+                direct, blocks, features.W, features.V
+            )()
         else:
             if isinstance(features, BlockFeatures):
                 tasks = self._each(work.Direct(features.made_by, factors, paired))
@@ -236,21 +241,22 @@ class BlockViews:
                 cut = (self._cut(features.W), self._cut(features.V))
                 tasks = self._each(work.Direct(None, factors, paired), *cut)
             with on.large_graphs():
-                residual, held = on.total(tasks)
+                residual, fitted_norm_squared = on.total(tasks)
         norm = self.norm_squared if paired else self.norm_x
-        return float(residual) + kernels.lost_squared(norm, float(held))
+        return float(residual) + kernels.lost_squared(norm, float(fitted_norm_squared))
 
     def _by_sums(
         self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
-    ) -> tuple[Held, Held, Solved]:
-        """Blocks and P = XH as parts have them, and features under a contrast of sums.
+    ) -> tuple[WorkerArrays, WorkerArrays, Solved]:
+        """Blocks and P = XH as partitions have them, and features under a contrast of sums.
 
         The memory holds what is on the workers, or arrays of a checkpoint.
         """
         groups = self.groups or on.Groups.single(len(self.sizes))
-        spread = Spread(self.sizes, groups, [self.blocks[places[0]] for places in groups.places])
+        anchors = [self.blocks[places[0]] for places in groups.places]
+        spread = Spread(self.sizes, groups, anchors, self.tuning.max_gathered_values)
         blocks = spread.of_blocks(self.blocks)
-        P, P_view = (spread.made(work.ProjectPart(factors, which), blocks) for which in "XV")
+        P, P_view = (spread.mapped(work.ProjectPartition(factors, which), blocks) for which in "XV")
         own = als.Memory(centers=memory.centers)
         for name in ("W", "V", "labels"):
             setattr(own, name, _taken(getattr(memory, name), spread))
@@ -265,7 +271,7 @@ class BlockViews:
         self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
     ) -> tuple[als.Features, als.Statistics]:
         blocks, _, solved = self._by_sums(factors, contrast, alpha, memory)
-        sums = blocks.spread.summed(work.sums_of_part, blocks, solved.W, solved.V)
+        sums = blocks.spread.summed(work.sums_of_partition, blocks, solved.W, solved.V)
         value, terms = solved.finish()  # both come in one go
         Q, WtW, squares, columns = sums()
         features = BlockFeatures(
@@ -283,17 +289,18 @@ class BlockViews:
         self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
     ) -> tuple[als.Features, float]:
         blocks, P, solved = self._by_sums(factors, contrast, alpha, memory)
-        sums = blocks.spread.summed(work.fit_sums_of_part, P, solved.W)
+        sums = blocks.spread.summed(work.fit_sums_of_partition, P, solved.W)
         value, terms = solved.finish()
         there = BlockFeatures(solved.W, solved.V)
         residual = self._own_residual(sums(), there, factors)
         rank = factors[0].shape[1]
-        few = self.n_samples * rank <= spreads.GATHERED_VALUES
+        few = self.n_samples * rank <= self.tuning.max_gathered_values
         W, V = (
-            held.brought() if few else held.lazy(self.dtype, rank) for held in (solved.W, solved.V)
+            array.brought() if few else array.lazy(self.dtype, rank)
+            for array in (solved.W, solved.V)
         )
         labels: Any = memory.labels
-        if isinstance(labels, Held):
+        if isinstance(labels, WorkerArrays):
             memory.labels = labels.brought() if few else labels.lazy(np.intp)
         return als.Features(W, V, value, contrast.beta, terms), residual
 
@@ -309,15 +316,16 @@ class BlockViews:
         P and P̃ (n, rank) come here, the windows themselves do not.
         """
         rank = factors[0].shape[1]
-        if self.n_samples * rank > spreads.GATHERED_VALUES:
+        most = self.tuning.max_gathered_values
+        if self.n_samples * rank > most:
             raise InvalidInputError(
                 f"X has {self.n_samples} windows, and this contrast compares all of them in one "
-                f"place: at rank {rank} it takes {spreads.GATHERED_VALUES // rank} at most. Use "
+                f"place: at rank {rank} it takes {most // rank} at most. Use "
                 "PLC(solver='tied') or CPD"
             )
-        parts = on.computed(self._each(work.Project(factors, self.paired)))
-        P = np.concatenate([p for p, _ in parts])
-        P_view = np.concatenate([p for _, p in parts]) if self.paired else None
+        projected = on.computed(self._each(work.Project(factors, self.paired)))
+        P = np.concatenate([p for p, _ in projected])
+        P_view = np.concatenate([p for _, p in projected]) if self.paired else None
         return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
 
     def _each(self, function: Any, *lists: Any) -> list[on.Task]:
@@ -331,20 +339,20 @@ class BlockViews:
         return list(np.split(rows, np.cumsum(self.sizes)[:-1]))
 
     def _gathered(self, tasks: list[on.Task], rank: int) -> Any:
-        if self.n_samples * rank <= spreads.GATHERED_VALUES:
+        if self.n_samples * rank <= self.tuning.max_gathered_values:
             return np.concatenate(on.computed(tasks))
         array = package("dask.array")
-        parts = [
+        pieces = [
             array.from_delayed(task, (size, rank), self.dtype)
             for task, size in zip(on.persisted(tasks), self.sizes, strict=True)
         ]
-        return array.concatenate(parts)
+        return array.concatenate(pieces)
 
 
-def _taken(value: Any, spread: Spread) -> Held | None:
-    """Return what workers hold, or an array, as these parts hold it; None if they do not."""
+def _taken(value: Any, spread: Spread) -> WorkerArrays | None:
+    """Return arrays on workers, or an array, in these partitions; None where they are others."""
     if isinstance(value, np.ndarray):
         return spread.given(value)
-    if isinstance(value, Held) and value.spread.groups == spread.groups:
+    if isinstance(value, WorkerArrays) and value.spread.groups == spread.groups:
         return replace(value, spread=spread)
     return None

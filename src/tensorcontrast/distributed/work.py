@@ -1,4 +1,4 @@
-"""What tasks do with a block of windows, or with the blocks of a part: the work of a sweep."""
+"""What tasks do with a block of windows, or with the blocks of a partition: the work of a sweep."""
 
 from __future__ import annotations
 
@@ -102,16 +102,16 @@ class Direct:
         """Take features that are given, or make them."""
         views = block if self.paired else block.alone()
         if self.made_by is not None:
-            made, _ = als.solve_features(
+            solved, _ = als.solve_features(
                 views, self.made_by[0], als.no_contrast, self.made_by[1], als.Memory()
             )
-            W, V = made.W, made.V
-        residual = held = 0.0
+            W, V = solved.W, solved.V
+        residual = fitted_norm_squared = 0.0
         for X, features in ((views.X, W), (views.V, V)):
             if X is not None and features is not None:
                 residual += kernels.residual_direct(X, features, self.factors)
-                held += float(kernels.row_norms_squared(X).sum())
-        return [residual, held]
+                fitted_norm_squared += float(kernels.row_norms_squared(X).sum())
+        return [residual, fitted_norm_squared]
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class Project:
 
 
 @dataclass(frozen=True)
-class ProjectPart:
-    """``XH`` of one view of all blocks of a part."""
+class ProjectPartition:
+    """``XH`` of one view of all blocks of a partition."""
 
     factors: Factors
     which: str
@@ -142,14 +142,14 @@ class ProjectPart:
 def _each_block(
     blocks: list[als.Views], W: Array, V: Array
 ) -> Iterator[tuple[als.Views, Array, Array]]:
-    """Blocks of a part with their features."""
+    """Blocks of a partition with their features."""
     edges = np.cumsum([0, *(block.n_samples for block in blocks)])
     for block, a, b in zip(blocks, edges[:-1], edges[1:], strict=True):
         yield block, W[a:b], V[a:b]
 
 
-def sums_of_part(blocks: list[als.Views], W: Array, V: Array) -> list[Any]:
-    """Take the sums of E10 over a part, and the squares of the features."""
+def sums_of_partition(blocks: list[als.Views], W: Array, V: Array) -> list[Any]:
+    """Take the sums of E10 over a partition, and the squares of the features."""
     features = als.Features(W, V)
     columns = np.einsum("ij,ij->j", W, W, dtype=np.float64)
     sums: list[Any] = []
@@ -159,14 +159,14 @@ def sums_of_part(blocks: list[als.Views], W: Array, V: Array) -> list[Any]:
     return [*sums, features.norm_squared, columns]
 
 
-def fit_sums_of_part(P: Array, W: Array) -> list[Any]:
-    """Give ⟨XH, W⟩ and WᵀW of a part."""
+def fit_sums_of_partition(P: Array, W: Array) -> list[Any]:
+    """Give ⟨XH, W⟩ and WᵀW of a partition."""
     return [kernels.inner(P, W), W.T @ W]
 
 
 @dataclass(frozen=True)
-class DirectOfPart:
-    """The same for all blocks of a part."""
+class DirectOfPartition:
+    """The same for all blocks of a partition."""
 
     direct: Direct
 
@@ -209,21 +209,21 @@ class Encoded:
         return (block if self.paired else block.alone()).encoded(self.projector)
 
 
-def fit_sums(made: tuple[Array, Array | None, float]) -> list[Any]:
-    """Give ⟨XH, W⟩ and WᵀW of what :class:`Encode` has made."""
-    W, _, inner = made
+def fit_sums(encoded: tuple[Array, Array | None, float]) -> list[Any]:
+    """Give ⟨XH, W⟩ and WᵀW of what :class:`Encode` gives."""
+    W, _, inner = encoded
     return [inner, W.T @ W]
 
 
 @dataclass(frozen=True)
 class Item:
-    """One of several things that a task has made."""
+    """One of several results of a task."""
 
     index: int
 
-    def __call__(self, made: Sequence[Any]) -> Any:
+    def __call__(self, results: Sequence[Any]) -> Any:
         """Take it."""
-        return made[self.index]
+        return results[self.index]
 
 
 @dataclass(frozen=True)

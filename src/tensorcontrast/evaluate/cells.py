@@ -39,6 +39,7 @@ class Cell:
     accuracy: float | None = None
     balanced_accuracy: float | None = None
     macro_f1: float | None = None
+    macro_auc: float | None = None
     draws: tuple[float, ...] = ()
     n_unlabelled: int = 0
     n_train: int = 0
@@ -91,6 +92,7 @@ class Summary:
     balanced_accuracy_sd: float
     macro_f1: float
     macro_f1_sd: float
+    macro_auc: float | None
     n_seeds: int
     n_failed: int
     fit_seconds: float | None

@@ -52,6 +52,8 @@ class ProbeResult:
     accuracy: float
     balanced_accuracy: float
     macro_f1: float
+    #: Area under the ROC curve of each class against the others, averaged; None without scores.
+    macro_auc: float | None
     predictions: IntArray
     n_train: int
     n_test: int
@@ -373,6 +375,7 @@ def linear_probe(
     with threads.for_work(train.size * min(train.shape)):
         probe.fit(train, target)
         predictions = probe.predict(test)
+        scores = _class_scores(probe, test)
     recalls = [float((predictions[truth == c] == c).mean()) for c in there]
     return ProbeResult(
         accuracy=float(accuracy_score(truth, predictions)),
@@ -380,10 +383,34 @@ def linear_probe(
         macro_f1=float(
             f1_score(truth, predictions, labels=there, average="macro", zero_division=0)
         ),
+        macro_auc=None if scores is None else _macro_auc(truth, scores, classes),
         predictions=np.asarray(predictions, dtype=np.int64),
         n_train=len(target),
         n_test=len(truth),
     )
+
+
+def _class_scores(probe: Any, test: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Scores (n, k) of the classes by a fitted classifier; None where it gives none."""
+    for name in ("predict_proba", "decision_function"):
+        if hasattr(probe, name):
+            scores = np.asarray(getattr(probe, name)(test))
+            return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+    return None
+
+
+def _macro_auc(
+    truth: npt.NDArray[Any], scores: npt.NDArray[Any], classes: npt.NDArray[Any]
+) -> float | None:
+    """Mean area under the ROC curve over the classes that some test windows have, not all."""
+    from sklearn.metrics import roc_auc_score
+
+    areas = []
+    for place, name in enumerate(classes):
+        own = truth == name
+        if own.any() and not own.all():
+            areas.append(float(roc_auc_score(own, scores[:, place])))
+    return float(np.mean(areas)) if areas else None
 
 
 def _rounded(wanted: npt.NDArray[np.float64]) -> IntArray:

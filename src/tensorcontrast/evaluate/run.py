@@ -185,6 +185,7 @@ class Run:
             balanced_accuracy_sd=balanced[1],
             macro_f1=f1[0],
             macro_f1_sd=f1[1],
+            macro_auc=mean("macro_auc"),
             n_seeds=len(good),
             n_failed=len(cells) - len(good),
             fit_seconds=mean("fit_seconds"),

@@ -284,12 +284,18 @@ def _averages(
         "accuracy": float(np.mean([r.accuracy for r in results])),
         "balanced_accuracy": float(np.mean([r.balanced_accuracy for r in results])),
         "macro_f1": float(np.mean([r.macro_f1 for r in results])),
+        "macro_auc": _mean_area([r.macro_auc for r in results]),
         "draws": tuple(r.accuracy for r in results),
         "n_unlabelled": len(split.unlabelled),
         "n_train": results[0].n_train,
         "n_test": results[0].n_test,
         "absent_classes": absent,
     }
+
+
+def _mean_area(areas: Sequence[float | None]) -> float | None:
+    known = [area for area in areas if area is not None]
+    return float(np.mean(known)) if known else None
 
 
 def _by_cross_validation(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.options import with_options
 from tensorcontrast.errors import InvalidInputError
 
@@ -55,18 +56,31 @@ def information_criteria(model: Any, X: Any) -> Criteria:
         The data it was fitted on.
     """
     check_is_fitted(model, "factors_")
-    unexplained = 1.0 - model.score(X)
-    coupled = getattr(model, "block_dims_", None)
+    coupled = model.block_dims_ if isinstance(model, CPEstimator) else None
     blocks = (np.shape(X)[1:],) if coupled is None else coupled
-    n_samples, size = len(X) if coupled is None else len(X[0]), sum(map(math.prod, blocks))
-    entries = n_samples * size
+    n_windows = len(X) if coupled is None else len(X[0])
+    return gaussian_criteria(model.score(X), n_windows, blocks, model.rank_, model.center_.dtype)
+
+
+def gaussian_criteria(
+    explained: float,
+    n_windows: int,
+    block_dims: Sequence[Sequence[int]],
+    rank: int,
+    dtype: Any = np.float64,
+) -> Criteria:
+    """AIC and BIC of a CP model that explains this share of the variance. Equation E18.
+
+    ``block_dims`` has the shape of a window in each block, one for a single tensor.
+    """
+    size = sum(map(math.prod, block_dims))
+    entries = n_windows * size
     # In units of the data's own variance; a perfect fit is limited by the precision of the data.
-    floor = float(np.finfo(model.center_.dtype).eps) ** 2
-    variance = max(unexplained, floor) / size
-    rank = model.rank_
+    floor = float(np.finfo(dtype).eps) ** 2
+    variance = max(1.0 - explained, floor) / size
     # A column of each mode but one can be rescaled in every block, and W once for all.
-    free = sum(sum(dims) - (len(dims) - 1) for dims in blocks) - 1
-    n_parameters = rank * (n_samples + free)
+    free = sum(sum(dims) - (len(dims) - 1) for dims in block_dims) - 1
+    n_parameters = rank * (n_windows + free)
     log_likelihood = -0.5 * entries * (math.log(2 * math.pi * variance) + 1.0)
     return Criteria(
         aic=2.0 * n_parameters - 2.0 * log_likelihood,

@@ -98,10 +98,10 @@ def one_at_a_time(path: Path, *, poll: float = 0.1) -> Iterator[bool]:
     try:
         yield held is True
     finally:
-        if os.name == "posix":
+        if os.name == "posix":  # pragma: no branch
             file.unlink(missing_ok=True)  # before the lock is let go
         os.close(handle)
-        if os.name != "posix":
+        if os.name != "posix":  # pragma: no cover
             try:
                 file.unlink(missing_ok=True)
             except OSError:  # another has it open
@@ -115,7 +115,7 @@ def _try_lock(handle: int) -> bool | None:
             import fcntl
 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
+        else:  # pragma: no cover
             import msvcrt
 
             windows: Any = msvcrt

@@ -212,7 +212,10 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         learned = _unpack(value, arrays)
         _check_finite(name, learned)
         setattr(model, name, learned)
-    center = getattr(model, "center_", None)
+    if state["learned"]:
+        for name, default in getattr(cls, "_learned_defaults", {}).items():
+            vars(model).setdefault(name, default)
+    center = vars(model).get("center_")
     if center is not None and np.asarray(center).dtype.kind != "f":
         raise DamagedFileError("the mean is not of floating-point numbers")
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -29,13 +30,17 @@ Augment = Callable[[Array, np.random.Generator], Array]
 CHUNK_SAMPLES = 512
 
 
-@dataclass
+@dataclass(frozen=True)
 class Training:
     """What a subclass trains: the module, one epoch of it, and how many numbers change."""
 
     module: Any
     epoch: Callable[[], float]
     n_parameters: int
+    #: Learned attributes that are known before the training.
+    learned: dict[str, Any]
+    #: Gives the learned attributes of the trained module.
+    finish: Callable[[], dict[str, Any]]
     #: A loss above this is that of a training that has not yet begun to learn.
     begun_below: float = float("inf")
 
@@ -75,10 +80,6 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Learn the scaling, make the networks and say what an epoch is."""
         raise NotImplementedError
 
-    def _finish(self, torch: Any, module: Any) -> None:
-        """Set the learned attributes from the trained networks."""
-        raise NotImplementedError
-
     # ---------------------------------------------------------------- fitting
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
@@ -110,8 +111,8 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         torch = torch_modules.require_torch(name)
         device = torch_modules.find_device(name, self.device)
         try:
-            with learned.learning(self) as model:
-                outcome, count = model._learn(torch, device, X, y, view)
+            outcome, count, attributes = self._learn(torch, device, X, y, view)
+            learned.assign(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first epoch was done; nothing was learned, "
@@ -141,12 +142,12 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _learn(
         self, torch: Any, device: Any, X: ArrayLike, y: ArrayLike | None, view: ViewLike
-    ) -> tuple[training.Outcome, int]:
-        """Train this estimator, which has learned nothing yet; return the number of windows."""
-        X = checks.check_tensor(self, X, reset=True, min_samples=2)
+    ) -> tuple[training.Outcome, int, dict[str, Any]]:
+        """Train; return how it went, the number of windows and the learned attributes."""
+        checked = checks.check_training_tensor(self, X, min_samples=2)
+        X, names = checked.X, checked.feature_names_in
         labels.none_used(type(self).__name__, y, len(X))
         rng = checks.generator(self.random_state)
-        self.dims_ = X.shape[1:]
         with torch_modules.seeded(torch, int(rng.integers(2**62))):
             work = self._prepare(torch, device, X, view, rng)
             monitor = Monitor(
@@ -166,11 +167,20 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                     terms={"n_parameters": float(work.n_parameters)},
                     begun_below=work.begun_below,
                 )
-            self._finish(torch, work.module)
-        self.n_parameters_ = work.n_parameters
-        self.history_, self.n_iter_ = outcome.history, monitor.n_iter
-        self.converged_, self.interrupted_ = outcome.converged, outcome.interrupted
-        return outcome, len(X)
+            trained = work.finish()
+        attributes = {
+            "n_features_in_": checked.n_features_in,
+            **({} if names is None else {"feature_names_in_": names}),
+            "dims_": X.shape[1:],
+            **work.learned,
+            **trained,
+            "n_parameters_": work.n_parameters,
+            "history_": outcome.history,
+            "n_iter_": monitor.n_iter,
+            "converged_": outcome.converged,
+            "interrupted_": outcome.interrupted,
+        }
+        return outcome, len(X), attributes
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
@@ -236,14 +246,14 @@ class ContrastiveEncoder(NeuralEstimator):
     ) -> Training:
         from tensorcontrast.neural.encoder import ResidualEncoder
 
-        self.center_, size = scaling.learn(X)
+        center, size = scaling.learn(X)
         # Entries, not windows, get a mean square of 1: the range that networks are made for.
-        self.scale_ = size / float(np.sqrt(self.center_.size))
-        self.rank_ = int(self.n_features)
-        networks = self._networks(ResidualEncoder(self.dims_, self.rank_)).to(device).train()
+        scale, rank = size / float(np.sqrt(center.size)), int(self.n_features)
+        networks = self._networks(ResidualEncoder(X.shape[1:], rank)).to(device).train()
         trained = [p for p in networks.parameters() if p.requires_grad]
         optimizer = torch.optim.Adam(trained, lr=self.learning_rate)
-        draw = self._pairs(torch, device, X, view, rng)
+        ready = partial(_on_device, torch, device, center, scale)
+        draw = self._pairs(ready, X, view, rng)
         total = self.max_iter * sum(1 for _ in training.batches(len(X), self.batch_size, rng))
         steps = iter(range(1, total + 1))
 
@@ -256,22 +266,24 @@ class ContrastiveEncoder(NeuralEstimator):
                 lambda: self._after_step(networks, next(steps) / total),
             )
 
-        return Training(networks, epoch, torch_modules.count_parameters(networks))
+        return Training(
+            networks,
+            epoch,
+            torch_modules.count_parameters(networks),
+            learned={"center_": center, "scale_": scale, "rank_": rank},
+            finish=lambda: {"weights_": torch_modules.to_arrays(self._trained_encoder(networks))},
+        )
 
     def _pairs(
-        self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
+        self, ready: Callable[[Array], Any], X: Array, view: ViewLike, rng: np.random.Generator
     ) -> Callable[[], tuple[Any, Any]]:
-        """Return a function that gives both views, scaled and on the device, for an epoch.
+        """Return a function that gives both views for an epoch, as ``ready`` makes them.
 
         The data and the caller's view where there is one; without, two views by ``augment``.
         """
 
-        def ready(V: Array) -> Any:
-            flat = scaling.normalised(V, self.center_, self.scale_)
-            return torch.from_numpy(flat).to(device)
-
         def checked(V: Any) -> Any:
-            return ready(checks.check_view(V, X.shape, self.center_.dtype))
+            return ready(checks.check_view(V, X.shape, X.dtype))
 
         if view is None:
             augment = self.augment or TensorNoise()
@@ -282,9 +294,6 @@ class ContrastiveEncoder(NeuralEstimator):
             return lambda: (data, checked(checks.drawn_view(view, rng)))
         fixed = checked(view)
         return lambda: (data, fixed)
-
-    def _finish(self, torch: Any, module: Any) -> None:
-        self.weights_ = torch_modules.to_arrays(self._trained_encoder(module))
 
     def transform(self, X: ArrayLike) -> Array:
         """Features (n, n_features) of new windows: the output of the encoder.
@@ -327,3 +336,8 @@ class ContrastiveEncoder(NeuralEstimator):
         if not all(np.isfinite(w).all() for w in self.weights_.values()):
             raise InvalidInputError("weights are not finite")
         self._encoder(torch_modules.require_torch(type(self).__name__))
+
+
+def _on_device(torch: Any, device: Any, center: Array, scale: float, X: Array) -> Any:
+    """Windows, centred and scaled, as a tensor on the device."""
+    return torch.from_numpy(scaling.normalised(X, center, scale)).to(device)

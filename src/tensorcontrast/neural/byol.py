@@ -105,7 +105,7 @@ class BYOL(ContrastiveEncoder):
 
         from tensorcontrast.neural.encoder import head
 
-        projector = head(self.rank_, self.hidden, self.projection)
+        projector = head(int(self.n_features), self.hidden, self.projection)
         online = nn.ModuleDict({"encoder": encoder, "projector": projector})
         target = copy.deepcopy(online)
         target.requires_grad_(False)

@@ -133,12 +133,12 @@ class DeepTensor(NeuralEstimator):
     ) -> Training:
         from tensorcontrast.neural import priors
 
-        self.center_, self.scale_ = scaling.learn(X)
-        self.rank_, clipped = start.allowed_rank(self.rank, X.shape)
+        center, scale = scaling.learn(X)
+        rank, clipped = start.allowed_rank(self.rank, X.shape)
         if clipped:
             warnings.warn(clipped, TensorContrastWarning, stacklevel=3)
-        data = torch.from_numpy(scaling.normalised(X, self.center_, self.scale_)).to(device)
-        networks = priors.Priors(len(X), self.dims_, self.rank_, self.hidden, self.learn_inputs)
+        data = torch.from_numpy(scaling.normalised(X, center, scale)).to(device)
+        networks = priors.Priors(len(X), X.shape[1:], rank, self.hidden, self.learn_inputs)
         networks.to(device).train()
         optimizers = [
             torch.optim.Adam(
@@ -161,14 +161,25 @@ class DeepTensor(NeuralEstimator):
                 training.batches(len(X), self.batch_size, rng), loss, optimizers
             )
 
-        self._data = data
-        # 1 is the loss of features that are zero, where a fit lingers before it finds factors.
-        return Training(networks, epoch, torch_modules.count_parameters(networks), begun_below=0.99)
+        return Training(
+            networks,
+            epoch,
+            torch_modules.count_parameters(networks),
+            learned={
+                "center_": center,
+                "scale_": scale,
+                "rank_": rank,
+                "ridge_": np.full(rank, float(self.alpha)),
+            },
+            finish=lambda: self._trained(torch, networks, data),
+            # 1 is the loss of features that are zero, where a fit lingers before it finds factors.
+            begun_below=0.99,
+        )
 
-    def _finish(self, torch: Any, module: Any) -> None:
+    def _trained(self, torch: Any, module: Any, data: Any) -> dict[str, Any]:
+        """Return factors and features of the trained networks, in normal form."""
         from tensorcontrast.neural import priors
 
-        data = self.__dict__.pop("_data")
         with torch.inference_mode():
             factors = module.factors()
             W = module.features(torch.arange(len(data), device=data.device))
@@ -177,10 +188,11 @@ class DeepTensor(NeuralEstimator):
         norms = np.linalg.norm(features.astype(np.float64), axis=0)
         plain = [U.cpu().numpy() for U in factors]
         factors, gain, order = kernels.normal_form(plain, norms)
-        self.factors_ = list(factors)
-        self.features_ = features[:, order] * gain.astype(features.dtype)
-        self.ridge_ = np.full(self.rank_, float(self.alpha))
-        self.reconstruction_error_ = float(np.sqrt(max(error, 0.0)))
+        return {
+            "factors_": list(factors),
+            "features_": features[:, order] * gain.astype(features.dtype),
+            "reconstruction_error_": float(np.sqrt(max(error, 0.0))),
+        }
 
     def transform(self, X: ArrayLike) -> Array:
         """Features ``w = xH(HᵀH + αI)⁻¹`` of new windows, (n, rank_). Equation E12."""
@@ -188,8 +200,8 @@ class DeepTensor(NeuralEstimator):
         X = checks.check_tensor(self, X, reset=False)
         H = kernels.khatri_rao(self.factors_)
         projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
-        parts = [c @ projector for c in scaling.chunks(X, self.center_, self.scale_)]
-        return np.concatenate(parts)
+        chunks = [c @ projector for c in scaling.chunks(X, self.center_, self.scale_)]
+        return np.concatenate(chunks)
 
     def inverse_transform(self, W: ArrayLike) -> Array:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1."""

@@ -121,7 +121,8 @@ class SimCLR(ContrastiveEncoder):
 
         from tensorcontrast.neural.encoder import head
 
-        projector = head(self.rank_, self.rank_, self.projection)
+        rank = int(self.n_features)
+        projector = head(rank, rank, self.projection)
         return nn.ModuleDict({"encoder": encoder, "projector": projector})
 
     def _loss(self, networks: Any, a: Any, b: Any) -> Any:

@@ -77,11 +77,17 @@ def holds_labels(path: Path) -> bool:
     return {"start_s", "label"} <= {cell.strip().strip('"').lower() for cell in cells}
 
 
-def read_label_table(path: str | Path) -> list[LabelRow]:
+def read_label_table(path: str | Path, *, empty: bool = False) -> list[LabelRow]:
     """Read a table of labels, ``.csv`` or ``.tsv``, with a header.
 
     Rows without a label are left out. Further columns are not used, so that a file of answers that
     was corrected by hand can be read.
+
+    Parameters
+    ----------
+    path : path
+    empty : bool, default=False
+        Read the rows without a label instead, which may be none.
 
     Raises
     ------
@@ -130,9 +136,9 @@ def read_label_table(path: str | Path) -> list[LabelRow]:
             texts["label"][k],
         )
         for k in range(len(numbers))
-        if texts["label"][k]
+        if bool(texts["label"][k]) != empty
     ]
-    if not rows:
+    if not rows and not empty:
         raise FileError(f"{path}: holds no label; write one per line: {COLUMNS}")
     return rows
 

@@ -149,10 +149,10 @@ def some_windows(X: Any) -> Any:
     return X[:: max(1, -(-len(X) // MAX_LEARNING_WINDOWS))]
 
 
-def large_levels(X: np.ndarray) -> np.ndarray | None:
-    """Levels (n, c, 1) in float64 of the channels of windows (n, c, t); None where all are 0.
+def large_offsets(X: np.ndarray) -> np.ndarray | None:
+    """Offsets (n, c, 1) in float64 of the channels of windows (n, c, t); None where all are 0.
 
-    A level is the mean where that is larger than the range of the values, else 0: a smaller one
+    An offset is the mean where that is larger than the range of the values, else 0: a smaller one
     costs float32 no digits.
     """
     with np.errstate(invalid="ignore"):  # channels without any value
@@ -168,20 +168,20 @@ def large_levels(X: np.ndarray) -> np.ndarray | None:
     return np.where(large, low + (high - low) / 2, 0.0)[:, :, None]
 
 
-def without_level(
+def without_offset(
     X: np.ndarray, dtype: np.dtype[Any], unit: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return windows (n, c, t) less their large levels, and these; both divided by ``unit``.
+    """Return windows (n, c, t) less their large offsets, and these; both divided by ``unit``.
 
     The difference is taken in float64 and only then rounded to ``dtype``. Windows without a large
-    level are not copied where type and unit are right.
+    offset are not copied where type and unit are right.
     """
-    level = large_levels(X)
-    if level is None and unit == 1.0:
+    offset = large_offsets(X)
+    if offset is None and unit == 1.0:
         return X.astype(dtype, copy=False), None
-    if level is None:
+    if offset is None:
         return np.divide(X, unit, dtype=np.float64).astype(dtype), None
-    return ((X - level) / unit).astype(dtype), level / unit
+    return ((X - offset) / unit).astype(dtype), offset / unit
 
 
 def typical_spread(X: np.ndarray) -> float:
@@ -241,5 +241,5 @@ def without_gaps(X: np.ndarray) -> np.ndarray:
     left, right = np.where(known, left, 0), np.where(known, right, 0)
     share = np.divide(at - left, right - left, out=np.zeros(X.shape), where=right > left)
     low, high = np.take_along_axis(X, left, axis=-1), np.take_along_axis(X, right, axis=-1)
-    made = np.where(known, low + share.astype(X.dtype) * (high - low), 0)
-    return np.where(gaps, made, X).astype(X.dtype, copy=False)
+    interpolated = np.where(known, low + share.astype(X.dtype) * (high - low), 0)
+    return np.where(gaps, interpolated, X).astype(X.dtype, copy=False)

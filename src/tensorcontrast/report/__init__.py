@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorcontrast.report.components import Component, describe_components
     from tensorcontrast.report.data import ReportData
+    from tensorcontrast.report.diagnosis import plot_rank_curve
     from tensorcontrast.report.evidence_figures import (
         plot_ablation,
         plot_adjacency,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         plot_true_graph,
         plot_tsne_stages,
     )
+    from tensorcontrast.report.feature_figure import plot_feature
     from tensorcontrast.report.figures import (
         plot_components,
         plot_convergence,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "components": ("Component", "describe_components"),
     "data": ("ReportData",),
+    "diagnosis": ("plot_rank_curve",),
     "evidence_figures": (
         "plot_ablation",
         "plot_adjacency",
@@ -44,6 +47,7 @@ _WHERE = {
         "plot_true_graph",
         "plot_tsne_stages",
     ),
+    "feature_figure": ("plot_feature",),
     "figures": (
         "plot_components",
         "plot_convergence",
@@ -71,9 +75,11 @@ __all__ = [
     "plot_components",
     "plot_convergence",
     "plot_embedding",
+    "plot_feature",
     "plot_graph",
     "plot_iterations",
     "plot_label_curve",
+    "plot_rank_curve",
     "plot_seeds",
     "plot_true_graph",
     "plot_tsne_stages",

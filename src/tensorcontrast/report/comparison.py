@@ -14,6 +14,7 @@ from tensorcontrast.evaluate import comparison
 from tensorcontrast.evaluate.archive import BASELINE, HALVES
 from tensorcontrast.report.data import FigureItem
 from tensorcontrast.report.scores import budget_name
+from tensorcontrast.report.style import NARROW
 from tensorcontrast.report.text import html_text, markdown_text, plain
 
 if TYPE_CHECKING:
@@ -226,17 +227,22 @@ def rank_diagrams(run: Run) -> list[FigureItem]:
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of tests without any difference
-            figure, axes = plot_critical_difference(scores, methods, width=9, textspace=2.6)
-        pyplot.close(figure)
-        for text in axes.texts:
-            text.set_fontsize(9)  # names of methods are long
+            drawn = [
+                plot_critical_difference(scores, methods, width=width, textspace=space)
+                for width, space in ((9, 2.6), (NARROW, 1.5))
+            ]
+        for (figure, axes), size in zip(drawn, (9, 6.5), strict=True):
+            pyplot.close(figure)
+            for text in axes.texts:
+                text.set_fontsize(size)  # names of methods are long
         out.append(
             FigureItem(
                 f"ranks-{str(budget).replace('%', '-percent')}",
                 f"Mean ranks with {budget_name(budget)}",
                 f"Over {len(sets)} data sets; 1 is best. Bars join methods that do not differ "
                 "by Wilcoxon signed-rank tests with Holm's correction (α = 0.1).",
-                figure,
+                drawn[0][0],
+                drawn[1][0],
             )
         )
     return out

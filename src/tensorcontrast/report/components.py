@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorcontrast.cp import kernels
+from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.explain import FeatureExplanation, explain_features
+from tensorcontrast.explain.feature import check_features
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report.text import plain
 
@@ -18,13 +20,15 @@ __all__ = ["Component", "describe_components"]
 
 Array = NDArray[Any]
 
-#: Share of the convolution block from which a component is named after it first.
-MOSTLY = 0.75
-
 
 @dataclass(frozen=True)
 class Component:
-    """One component of a channel × frequency × time model, ready to be shown."""
+    """One feature, ready to be shown: its explanation, its component, and its means by class.
+
+    ``channel_weights``, ``frequency_profile`` and ``time_profile`` are the component: the pattern
+    of the spectrogram block (empty without one). ``explanation`` is of the feature, all blocks
+    together; None where the features are no weighted sum of blocks.
+    """
 
     index: int
     channels: tuple[str, ...]
@@ -42,8 +46,7 @@ class Component:
     mean_weight: float | None = None
     #: Whether ``times`` are not times but quantiles over time, in percent.
     by_strength: bool = False
-    #: Share of the component in the block of convolution features, 0 to 1.
-    convolution_share: float | None = None
+    explanation: FeatureExplanation | None = None
     sentence: str = ""
 
     @property
@@ -61,13 +64,16 @@ def describe_components(
     y: ArrayLike | None = None,
     classes: Sequence[str] | None = None,
     n_components: int | None = None,
+    recordings: Any = None,
+    recording_features: ArrayLike | None = None,
+    only: Sequence[int] | None = None,
 ) -> list[Component]:
-    """Say what the components of a fitted model are.
+    """Say what the features of a fitted model are.
 
     Parameters
     ----------
     model : ContrastiveFeatures
-        Fitted, with a ``SpectrogramTensor``.
+        Fitted, with a ``SpectrogramTensor`` or with CPD, ATD or PLC.
     features, y : array-like (n, rank) and (n,), optional
         Features and classes of some samples, for the class that each component speaks for.
     classes : sequence of str, optional
@@ -75,19 +81,34 @@ def describe_components(
     n_components : int, optional
         How many: with ``y`` those with the largest share of variance between classes (η²),
         else the heaviest. Tables, figures and reports all take their choice from here.
+    recordings : Recordings, optional
+        Windows that shares are measured on, in which contributions are shown.
+    recording_features : array-like (n, rank), optional
+        Their features, where these are known.
+    only : sequence of int, optional
+        These features, in this order.
     """
     spectrogram = model.spectrogram_
-    if spectrogram is None or len(model.factors_) != 3:
+    linear = isinstance(model.decompose_, CPEstimator)
+    pattern = spectrogram is not None and len(model.factors_) == 3
+    if not pattern and not linear:
         raise InvalidInputError(
             "components of channel × frequency × time models made by SpectrogramTensor can be "
             f"described; this one has {len(model.factors_)} modes"
         )
     if (features is None) != (y is None):
         raise InvalidInputError("pass features and y together, or neither")
-    A, B, C = (np.asarray(factor, dtype=np.float64) for factor in model.factors_)
+    if pattern:
+        assert spectrogram is not None
+        A, B, C = (np.asarray(factor, dtype=np.float64) for factor in model.factors_)
+        times, by_strength = time_axis(spectrogram)
+        names, frequencies = tuple(channel_rows(model)), np.asarray(spectrogram.frequencies_)
+        magnitude, mean = (spectrogram.row_kinds_ == kind for kind in ("magnitude", "mean"))
+    else:
+        A, B, C = (np.empty((0, model._n_features_out)) for _ in range(3))
+        times, by_strength = np.empty(0), False
+        names, frequencies, magnitude, mean = (), np.empty(0), *(np.empty(0, bool),) * 2
     frequency_unit, time_unit = units(model)
-    times, by_strength = time_axis(spectrogram)
-    names = tuple(channel_rows(model))
     means, eta = None, np.zeros(A.shape[1])
     labels: tuple[str, ...] = ()
     order = np.arange(A.shape[1])
@@ -97,22 +118,27 @@ def describe_components(
         labels = tuple(str(classes[c]) if classes is not None else f"class {c}" for c in present)
         eta = _separation(W[target >= 0], target[target >= 0])
         order = np.argsort(-eta, kind="stable")
-    magnitude, mean = (spectrogram.row_kinds_ == kind for kind in ("magnitude", "mean"))
-    shares = convolution_shares(model)
+    chosen = [int(r) for r in order[:n_components]]
+    if only is not None:
+        chosen = check_features(only, A.shape[1])
+    explained: list[FeatureExplanation | None] = [None] * len(chosen)
+    if linear:
+        known = None if recording_features is None else np.asarray(recording_features)
+        explained = [*explain_features(model, recordings, features=known, only=chosen)]
     found = []
-    for r in order[:n_components]:
+    for r, explanation in zip(chosen, explained, strict=True):
         parts = Component(
-            index=int(r),
+            index=r,
             channels=names,
             channel_weights=A[:, r],
-            frequencies=np.asarray(spectrogram.frequencies_)[magnitude],
+            frequencies=frequencies[magnitude],
             frequency_profile=B[magnitude, r],
             times=times,
             time_profile=C[:, r],
             frequency_unit=frequency_unit,
             time_unit="%" if by_strength else time_unit,
             by_strength=by_strength,
-            convolution_share=None if shares is None else float(shares[r]),
+            explanation=explanation,
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
@@ -120,17 +146,6 @@ def describe_components(
         )
         found.append(Component(**{**vars(parts), "sentence": _sentence(parts)}))
     return found
-
-
-def convolution_shares(model: ContrastiveFeatures) -> Array | None:
-    """Share of each component in the convolution block, by squares; None without that block."""
-    if model.convolution_ is None or len(getattr(model.decompose_, "block_dims_", None) or ()) != 2:
-        return None
-    size, own = (
-        kernels.gram([U.astype(np.float64) for U in block]).diagonal()
-        for block in model.decompose_.factors_
-    )
-    return np.asarray(own / np.maximum(own + size, np.finfo(float).tiny))
 
 
 def class_means(W: Array, y: Array) -> tuple[Array, list[int]]:
@@ -176,9 +191,38 @@ def order_label(components: Sequence[Component]) -> str:
     return "by weight (root mean square of the feature), largest first"
 
 
+def features_lead(components: Sequence[Component]) -> str:
+    """Say what the charts of features show, and how much of each feature they cover."""
+    explained = [c.explanation for c in components if c.explanation is not None]
+    if not explained:
+        return (
+            "Each feature stands for one component: weights of channels × a profile over "
+            "frequencies × a profile over time. What the network measures is not explained."
+        )
+    first = explained[0]
+    where = f"measured on {first.n_windows} windows" if first.n_windows else "as the model has them"
+    least = min(e.covered for e in explained)
+    text = (
+        f"A feature is a weighted sum of {' and '.join(first.blocks)}; every chart covers "
+        f"{'all of it' if least > 0.995 else f'at least {100 * least:.0f} % of it'}. Shares are "
+        f"of its variance, {where}: they sum to 100 %, and a negative one cancels what others add."
+        " The time scale is the length of a kernel or frame. Of the kernels, the three with the "
+        "largest share are drawn."
+    )
+    if first.windows:
+        text += (
+            " Below are the windows in which it is highest, most typical and lowest. The band "
+            "under a signal is where the value comes from: orange above the line raises it, blue "
+            "below lowers it, and all of it sums to the value."
+        )
+    return text
+
+
 def units(model: ContrastiveFeatures) -> tuple[str, str]:
     """Units of frequency and of time."""
-    known = model.spectrogram_ is not None and model.spectrogram_.fs is not None
+    known = model.fs_ is not None
+    if model.spectrogram_ is not None:
+        known = model.spectrogram_.fs is not None
     return ("Hz", "s") if known else ("cycles/sample", "samples")
 
 
@@ -196,80 +240,27 @@ def _separation(W: Array, y: Array) -> Array:
 
 
 def _sentence(c: Component) -> str:
-    parts = [f"{_channels(c)}, {_frequencies(c)}, {_times(c)}"]
-    if c.convolution_share is not None and c.convolution_share > MOSTLY:
-        parts[0] = f"mostly waveforms ({100 * c.convolution_share:.0f} % of it), with {parts[0]}"
-    elif c.convolution_share is not None:
-        parts[0] += f", with waveforms ({100 * c.convolution_share:.0f} % of it)"
+    parts = [_pattern(c) if c.explanation is None else c.explanation.sentence]
     at = c.speaks_for
     if at is not None and c.class_means is not None and c.separation is not None:
         mean = float(c.class_means[at])
         name = plain(c.classes[at], 40)
         if c.separation < 0.05:
-            parts.append("says little about the classes")
+            parts.append("Says little about the classes.")
         else:
-            side = "high" if mean > 0 else "low"
+            side = "High" if mean > 0 else "Low"
             parts.append(
-                f"is {side} in {name} ({'−' if mean < 0 else '+'}{abs(mean):.1f} sd); "
-                f"{100 * c.separation:.0f} % of its variance lies between classes"
+                f"{side} in {name} ({'−' if mean < 0 else '+'}{abs(mean):.1f} sd); "
+                f"{100 * c.separation:.0f} % of its variance lies between classes."
             )
-    return ": ".join(parts) + "."
+    return " ".join(parts)
 
 
-def _channels(c: Component) -> str:
-    """Name the channels that hold 80 % of the squared weights, three at most, with their signs."""
-    weights = c.channel_weights
-    order = np.argsort(-np.abs(weights), kind="stable")
-    power = np.cumsum(weights[order] ** 2) / max(float(weights @ weights), 1e-300)
-    count = int(np.searchsorted(power, 0.8) + 1)
-    if len(weights) == 1:
-        return plain(c.channels[0], 24)
-    if count > 3:
-        return f"spread over {count} channels, {plain(c.channels[order[0]], 24)} first"
-    signs = "−" if weights[order[0]] < 0 else ""
-    names = [signs + plain(c.channels[order[0]], 24)]
-    for k in order[1:count]:
-        names.append(("−" if weights[k] < 0 else "") + plain(c.channels[k], 24))
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _frequencies(c: Component) -> str:
-    """Name the peak and the band that holds 80 % of the squared profile."""
-    profile = c.frequency_profile**2
-    total = float(profile.sum())
-    if total <= 0:
-        return "at no frequency"
-    peak = float(c.frequencies[int(np.argmax(profile))])
-    share = np.cumsum(profile) / total
-    low = float(c.frequencies[int(np.searchsorted(share, 0.1))])
-    high = float(c.frequencies[min(int(np.searchsorted(share, 0.9)), len(share) - 1)])
-    unit = c.frequency_unit
-    step = float(c.frequencies[min(1, len(share) - 1)])
-    if share[0] > 0.5 and high <= 2 * step:
-        return f"the constant level (below {step:.2g} {unit})"
-    if peak == 0 and share[0] > 0.3:
-        return f"slow, below {max(high, step):.2g} {unit}"
-    if high - low <= step:
-        return f"around {peak:.2g} {unit}"
-    return f"{low:.2g} to {high:.2g} {unit}, most at {peak:.2g} {unit}"
-
-
-def _times(c: Component) -> str:
-    """Say whether the course is even, or where it peaks."""
-    profile = c.time_profile
-    largest = float(np.abs(profile).max(initial=0.0))
-    if len(profile) < 2 or largest <= 0:
-        return "throughout the window"
-    if float(profile.std()) < 0.25 * abs(float(profile.mean())):
-        return "evenly through the window"
-    at = int(np.argmax(np.abs(profile)))
-    if c.by_strength:
-        if (profile > 0.25 * largest).any() and (profile < -0.25 * largest).any():
-            return "by how much it varies within the window"
-        if 0 < at < len(profile) - 1:
-            return "in its moments of middle strength"
-        return f"in its {'strongest' if at else 'weakest'} moments"
-    peak = float(c.times[at])
-    if (profile > 0.25 * largest).any() and (profile < -0.25 * largest).any():
-        return f"changing sign in the window, strongest at {peak:.2g} {c.time_unit}"
-    return f"strongest at {peak:.2g} {c.time_unit}"
+def _pattern(c: Component) -> str:
+    """Name the peak of a component whose feature is not explained."""
+    channel = plain(c.channels[int(np.argmax(np.abs(c.channel_weights)))], 24)
+    peak = float(c.frequencies[int(np.argmax(np.abs(c.frequency_profile)))])
+    return (
+        f"stands for a pattern whose peak is at {peak:.2g} {c.frequency_unit} in {channel}; what "
+        "the network measures is not explained."
+    )

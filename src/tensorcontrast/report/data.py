@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report.components import Component
 from tensorcontrast.report.scores import budget_name
+from tensorcontrast.report.style import NARROW
 from tensorcontrast.report.tables import ScoreTable
 
 if TYPE_CHECKING:
+    from tensorcontrast.decompose.diagnosis import Diagnosis
     from tensorcontrast.report.comparison import TextTable
 
 __all__ = ["FigureItem", "ModelView", "ReportData", "Windows"]
@@ -34,6 +36,24 @@ class FigureItem:
     title: str
     caption: str
     figure: Figure
+    narrow: Figure | None = None
+    """The same for the screen of a phone; None where the figure fits as it is."""
+
+    @classmethod
+    def draw(
+        cls,
+        name: str,
+        title: str,
+        caption: str,
+        plot: Callable[..., Figure],
+        *args: Any,
+        **more: Any,
+    ) -> FigureItem:
+        """Draw ``plot(*args, **more)``, and again with ``narrow=True`` where it is wide."""
+        figure = plot(*args, **more)
+        wide = figure.get_figwidth() > NARROW + 0.2
+        narrow = plot(*args, **more, narrow=True) if wide else None
+        return cls(name, title, caption, figure, narrow)
 
 
 @dataclass(frozen=True)
@@ -94,6 +114,8 @@ class ModelView:
     components: Sequence[Component] = ()
     windows: Windows | None = None
     figures: Sequence[FigureItem] = ()
+    figures_title: str = "How the fit went"
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +131,8 @@ class ReportData:
     findings: Sequence[str] = ()
     figures: Sequence[FigureItem] = ()
     views: Sequence[ModelView] = ()
+    diagnosis: Diagnosis | None = None
+    """How far the components of the model can be trusted."""
     evidence: Sequence[FigureItem] = ()
     notes: Sequence[str] = ()
     config: str = ""

@@ -34,18 +34,19 @@ Evidence = Mapping[str, Array]
 
 
 @style.styled
-def plot_iterations(stages: Mapping[str, Evidence]) -> Figure:
+def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> Figure:
     """Draw reconstruction error and probe accuracy over iterations, one line per method.
 
     Parameters
     ----------
     stages : mapping of method to evidence
         With ``curve_iteration``, ``curve_error``, ``iteration`` and ``accuracy``.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     if not stages:
         raise InvalidInputError("there are no stages to draw; run `bench figures` first")
-    figure = style.new_figure(7.6, 3.2)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = style.panels(2, (3.8, 3.2), narrow=narrow)
     for k, (method, own) in enumerate(stages.items()):
         need(own, "curve_iteration", "curve_error", "iteration", "accuracy")
         line: dict[str, Any] = {"color": style.colour(k), "ls": style.LINES[k % 4]}
@@ -61,7 +62,7 @@ def plot_iterations(stages: Mapping[str, Evidence]) -> Figure:
     right.set_ylabel("accuracy")
     for axis in (left, right):
         axis.set_xlabel("iteration (dotted: the contrast begins)")
-    figure.legend(loc="outside lower center", ncols=min(4, len(stages)))
+    figure.legend(loc="outside lower center", ncols=min(2 if narrow else 4, len(stages)))
     return figure
 
 
@@ -74,7 +75,9 @@ def _contrast_begins(own: Evidence) -> float | None:
 
 
 @style.styled
-def plot_true_graph(table: ScoreTable, methods: Sequence[str] | None = None) -> Figure:
+def plot_true_graph(
+    table: ScoreTable, methods: Sequence[str] | None = None, *, narrow: bool = False
+) -> Figure:
     """Draw what the pseudo graph loses against a graph of true labels, at each label budget.
 
     Parameters
@@ -83,12 +86,15 @@ def plot_true_graph(table: ScoreTable, methods: Sequence[str] | None = None) -> 
         With the methods.
     methods : sequence of str, optional
         Which rows; default: "CPD", "PLC" and "PLC (true graph)".
+    narrow : bool, default=False
+        Draw for the screen of a phone.
     """
     wanted = ("CPD", "PLC", "PLC (true graph)") if methods is None else methods
     rows = [row for row in table.rows if row.method in wanted]
     if not rows:
         raise InvalidInputError(f"no row of {table.dataset} is among {list(wanted)}")
-    figure = style.new_figure(max(4.8, 0.95 * len(table.budgets) + 1), 3.0)
+    width = style.NARROW if narrow else max(4.8, 0.95 * len(table.budgets) + 1)
+    figure = style.new_figure(width, 3.4 if narrow else 3.0)
     axis = figure.subplots()
     width = 0.8 / len(rows)
     for k, row in enumerate(rows):
@@ -104,13 +110,17 @@ def plot_true_graph(table: ScoreTable, methods: Sequence[str] | None = None) -> 
     axis.set_xlabel("labels for training (windows, or share)")
     axis.set_ylabel(table.metric.replace("_", " "))
     axis.set_title(figure_text(table.dataset))
-    figure.legend(loc="outside lower center", ncols=min(3, len(rows)))
+    figure.legend(loc="outside lower center", ncols=min(2 if narrow else 3, len(rows)))
     return figure
 
 
 @style.styled
 def plot_ablation(
-    table: ScoreTable, methods: Sequence[str] | None = None, budget: str | None = None
+    table: ScoreTable,
+    methods: Sequence[str] | None = None,
+    budget: str | None = None,
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """Draw what each part of the contrast is worth: mean ± sd, and every repeat as a dot.
 
@@ -122,6 +132,8 @@ def plot_ablation(
         Which rows; default: "PLC" and those named "w/o …". The first is drawn in colour.
     budget : str, optional
         Which label budget; default: the fewest, the middle and all, one panel each.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     wanted = list(methods or ["PLC", *(r.method for r in table.rows if r.method[:3] == "w/o")])
     rows = sorted(
@@ -132,8 +144,8 @@ def plot_ablation(
     count = len(table.budgets)
     some = [table.budgets[k] for k in sorted({0, count // 2, count - 1})]
     budgets = some if budget is None else [budget]
-    figure = style.new_figure(2.3 * len(budgets) + 1.5, 0.42 * len(rows) + 1.2)
-    axes = figure.subplots(1, len(budgets), sharey=True, squeeze=False)[0]
+    size = (2.3, 0.42 * len(rows) + 1.2)
+    figure, axes = style.panels(len(budgets), size, (1.5, 0.0), narrow=narrow, sharey=True)
     for axis, name in zip(axes, budgets, strict=True):
         for k, row in enumerate(rows):
             if name not in row.scores:
@@ -155,7 +167,9 @@ def plot_ablation(
 
 
 @style.styled
-def plot_tsne_stages(stages: Evidence, classes: Sequence[str] | None = None) -> Figure:
+def plot_tsne_stages(
+    stages: Evidence, classes: Sequence[str] | None = None, *, narrow: bool = False
+) -> Figure:
     """Draw t-SNE of the features at the start and at convergence.
 
     Parameters
@@ -164,11 +178,14 @@ def plot_tsne_stages(stages: Evidence, classes: Sequence[str] | None = None) -> 
         With ``tsne_start``, ``tsne_end`` and ``tsne_y``.
     classes : sequence of str, optional
         Names; default: ``stages["classes"]``.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     need(stages, "tsne_start", "tsne_end", "tsne_y")
     names = _classes(stages, classes)
-    figure = style.new_figure(8.4, 3.5)
-    axes = figure.subplots(1, 2)
+    count = len(np.unique(stages["tsne_y"]))
+    below = (0.0, 0.12 * count) if narrow else (0.0, 0.0)
+    figure, axes = style.panels(2, (4.2, 3.5), below, narrow=narrow)
     for axis, key, title in zip(
         axes, ("tsne_start", "tsne_end"), ("At the start", "At convergence"), strict=True
     ):
@@ -176,13 +193,17 @@ def plot_tsne_stages(stages: Evidence, classes: Sequence[str] | None = None) -> 
         axis.set_title(title)
         axis.set_xlabel("t-SNE 1")
         axis.set_ylabel("t-SNE 2")
-    legend(figure, axes[0])
+    legend(figure, axes[0], below=narrow)
     return figure
 
 
 @style.styled
 def plot_adjacency(
-    stages: Evidence, classes: Sequence[str] | None = None, n_stages: int = 3
+    stages: Evidence,
+    classes: Sequence[str] | None = None,
+    n_stages: int = 3,
+    *,
+    narrow: bool = False,
 ) -> Figure:
     """Draw the pseudo graph at stages of the fit, and the true graph, ordered by class.
 
@@ -194,6 +215,8 @@ def plot_adjacency(
         Names; default: ``stages["classes"]``.
     n_stages : int
         How many, the first and the last among them.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     need(stages, "iteration", "pseudo", "y")
     names = _classes(stages, classes)
@@ -201,8 +224,9 @@ def plot_adjacency(
     order = np.argsort(y, kind="stable")
     count = len(stages["pseudo"])
     at = np.unique(np.linspace(0, count - 1, min(n_stages, count)).round().astype(int))
-    figure = style.new_figure(2.35 * (len(at) + 1) + 0.7, 2.9, layout="compressed")
-    axes = figure.subplots(1, len(at) + 1)
+    figure, axes = style.panels(
+        len(at) + 1, (2.35, 2.9), (0.7, 0.0), narrow=narrow, layout="compressed"
+    )
     for axis, s in zip(axes, at, strict=False):
         adjacency(axis, stages["pseudo"][s][order], y[order], names)
         axis.set_title(f"iteration {int(stages['iteration'][s])}")
@@ -212,12 +236,15 @@ def plot_adjacency(
     axes[-1].set_title("true graph")
     axes[-1].set_xlabel("windows, ordered by class")
     for axis in axes[1:]:
-        axis.set_yticks([])
+        if not narrow:
+            axis.set_yticks([])
     return figure
 
 
 @style.styled
-def plot_seeds(seeds: Evidence, classes: Sequence[str] | None = None) -> Figure:
+def plot_seeds(
+    seeds: Evidence, classes: Sequence[str] | None = None, *, narrow: bool = False
+) -> Figure:
     """Draw the pseudo graphs of several seeds and how far each two agree (ARI).
 
     Parameters
@@ -226,20 +253,23 @@ def plot_seeds(seeds: Evidence, classes: Sequence[str] | None = None) -> Figure:
         With ``seeds`` (s,), ``pseudo`` (s, m), ``y`` (m,) and ``ari`` (s, s).
     classes : sequence of str, optional
         Names; default: ``seeds["classes"]``.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     need(seeds, "seeds", "pseudo", "y", "ari")
     names = _classes(seeds, classes)
     y, ari = seeds["y"], np.asarray(seeds["ari"], dtype=np.float64)
     order = np.argsort(y, kind="stable")
     count = len(seeds["pseudo"])
-    figure = style.new_figure(2.15 * (count + 1) + 0.8, 2.8, layout="compressed")
-    axes = figure.subplots(1, count + 1)
+    figure, axes = style.panels(
+        count + 1, (2.15, 2.8), (0.8, 0.0), narrow=narrow, layout="compressed"
+    )
     for k, axis in enumerate(axes[:-1]):
         adjacency(axis, seeds["pseudo"][k][order], y[order], names)
         axis.set_title(f"seed {int(seeds['seeds'][k])}")
         if "ari_true" in seeds:
             axis.set_xlabel(f"ARI with the classes {float(seeds['ari_true'][k]):.2f}")
-        if k:
+        if k and not narrow:
             axis.set_yticks([])
     matrix = axes[-1]
     shade = np.clip(ari, 0, 1)

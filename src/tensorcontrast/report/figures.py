@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
-from tensorcontrast.report.components import describe_components, order_label, time_axis_label
+from tensorcontrast.report.charts import time_scales
+from tensorcontrast.report.components import describe_components, order_label
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text
@@ -39,16 +40,18 @@ def plot_components(
     y: ArrayLike | None = None,
     classes: Sequence[str] | None = None,
     n_components: int = 6,
+    recordings: Any = None,
 ) -> Figure:
-    """Draw what each component is: its channels, its frequencies, its profile over time.
+    """Draw what each feature is: its channels, its frequencies, its times.
 
-    The profile is over the frames of the window, or over quantiles of them from the weakest to the
-    strongest, as the spectrogram has them.
+    Shares of the variance of a feature over all blocks, see
+    :func:`tensorcontrast.explain.explain_features`. The third column is over time in the window
+    with ``recordings``, else over the lengths of kernels and frames.
 
     Parameters
     ----------
     model : ContrastiveFeatures
-        Fitted, with a ``SpectrogramTensor``.
+        Fitted, with CPD, ATD or PLC.
     features, y : array-like (n, rank) and (n,), optional
         Features and classes of some samples; a fourth column then shows the standardised mean of
         the feature in each class. Samples with label −1 are left out.
@@ -57,29 +60,47 @@ def plot_components(
     n_components : int, default=6
         How many, chosen and ordered by :func:`describe_components`: the heaviest first; with
         ``y`` those with the largest share of variance between classes (η²).
+    recordings : Recordings, optional
+        Windows that shares are measured on.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     found = describe_components(
-        model, features=features, y=y, classes=classes, n_components=max(1, n_components)
+        model,
+        features=features,
+        y=y,
+        classes=classes,
+        n_components=max(1, n_components),
+        recordings=recordings,
     )
     first = found[0]
+    if first.explanation is None:
+        raise InvalidInputError(
+            f"features of {type(model.decompose_).__name__} cannot be explained by channels and "
+            "frequencies; those of CPD, ATD and PLC can"
+        )
     labelled = first.class_means is not None
     columns = 4 if labelled else 3
     row_height = max(1.35, 0.2 * len(first.classes) + 0.15)
     figure = style.new_figure(2.9 * columns, row_height * len(found) + 1.1)
     figure.suptitle(
-        f"Components {order_label(found)}", x=0.01, ha="left", fontsize=9, color=style.MUTED
+        f"Features {order_label(found)}; shares of their variance (%)",
+        x=0.01,
+        ha="left",
+        fontsize=9,
+        color=style.MUTED,
     )
     axes = figure.subplots(len(found), columns, squeeze=False)
-    names = [figure_text(name, 14) for name in first.channels]
+    names = [figure_text(name, 14) for name in first.explanation.channels]
     crowded = len(names) > 12
     for row, component in enumerate(found):
+        e = component.explanation
+        assert e is not None
         last = row == len(found) - 1
         axis = axes[row, 0]
-        axis.bar(range(len(names)), component.channel_weights, color=style.BLUE, width=0.7)
+        axis.bar(range(len(names)), 100 * e.channel_share, color=style.BLUE, width=0.7)
         step = max(1, len(names) // 12) if crowded else 1
         at = range(0, len(names), step)
         axis.set_xticks(list(at), [names[k] for k in at] if last else [""] * len(at))
@@ -88,10 +109,15 @@ def plot_components(
             length=0,
             labelrotation=60 if max(map(len, names)) > 3 or len(names) > 9 else 0,
         )
-        axis.set_ylabel(f"component {component.index}")
-        axes[row, 1].plot(component.frequencies, component.frequency_profile, color=style.VERMILION)
-        dots = "o-" if len(component.times) < 30 else "-"
-        axes[row, 2].plot(component.times, component.time_profile, dots, color=style.GREEN, ms=3)
+        axis.set_ylabel(f"feature {component.index}")
+        axes[row, 1].plot(e.frequencies, 100 * e.frequency_share, color=style.VERMILION)
+        if e.times is not None and e.time_share is not None:
+            axes[row, 2].plot(e.times, 100 * e.time_share, "o-", color=style.GREEN, ms=3)
+        else:
+            scales, shares = time_scales(e)
+            axes[row, 2].bar(range(len(scales)), shares, color=style.GREEN, width=0.7)
+            axes[row, 2].set_xticks(range(len(scales)), scales if last else [""] * len(scales))
+            axes[row, 2].tick_params(axis="x", length=0, labelrotation=60)
         for axis in axes[row, :3]:
             axis.axhline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.locator_params(axis="y", nbins=4)
@@ -104,20 +130,24 @@ def plot_components(
             axis.grid(axis="x", visible=True)
             axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)
             axis.invert_yaxis()
-    third = "quantiles over time" if first.by_strength else "time"
+    in_time = first.explanation.times is not None
+    third = "time" if in_time else "time scale"
     titles = ["channels", "frequencies", third, "mean by class"]
     for axis, title in zip(axes[0], titles, strict=False):
         axis.set_title(title)
-    axes[-1, 0].set_xlabel("channel (weight of unit norm)")
-    axes[-1, 1].set_xlabel(f"frequency ({first.frequency_unit})")
-    axes[-1, 2].set_xlabel(time_axis_label(first.by_strength, first.time_unit))
+    axes[-1, 0].set_xlabel("channel")
+    axes[-1, 1].set_xlabel(f"frequency ({first.explanation.frequency_unit})")
+    unit = first.explanation.time_unit
+    axes[-1, 2].set_xlabel(
+        f"time in the window ({unit})" if in_time else "length of kernel or frame"
+    )
     if labelled:
         axes[-1, 3].set_xlabel("standard deviations")
     return figure
 
 
 @style.styled
-def plot_convergence(source: Any) -> Figure:
+def plot_convergence(source: Any, *, narrow: bool = False) -> Figure:
     """Draw how a fit went: reconstruction error, contrast and pseudo labels over iterations.
 
     Parameters
@@ -125,6 +155,8 @@ def plot_convergence(source: Any) -> Figure:
     source : fitted estimator or mapping
         Anything with ``history_``, or a history itself: lists of equal length by name, among them
         ``reconstruction_error`` or ``objective``.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     history = history_of(source)
     panels = [
@@ -139,8 +171,7 @@ def plot_convergence(source: Any) -> Figure:
     ]
     if not panels:
         panels = [("objective", "Objective", "objective")]
-    figure = style.new_figure(2.9 * len(panels) + 0.3, 2.5)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = style.panels(len(panels), (2.9, 2.5), (0.3, 0.0), narrow=narrow)
     iteration = history.get("iteration", np.arange(1, len(history[panels[0][0]]) + 1))
     contrast = history.get("contrast", np.full(len(iteration), np.nan))
     begins = int(np.argmax(np.isfinite(contrast))) if np.isfinite(contrast).any() else 0
@@ -218,6 +249,7 @@ def plot_graph(
     *,
     classes: Sequence[str] | None = None,
     random_state: int = 0,
+    narrow: bool = False,
 ) -> Figure:
     """Draw the adjacency of the pseudo graph, next to the true one where classes are known.
 
@@ -231,6 +263,8 @@ def plot_graph(
         Names.
     random_state : int
         Seed of the draw of 600 samples where there are more.
+    narrow : bool, default=False
+        Draw panels below each other, for the screen of a phone.
     """
     labels = np.asarray(getattr(source, "labels_", source))
     if labels.ndim != 1:
@@ -247,12 +281,13 @@ def plot_graph(
     panels = [("pseudo graph", labels[order])]
     if truth is not None:
         panels.append(("true graph", truth[order]))
-    figure = style.new_figure(3.1 * len(panels) + 0.6, 3.6, layout="compressed")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = style.panels(
+        len(panels), (3.1, 3.6), (0.6, 0.0), narrow=narrow, layout="compressed"
+    )
     for axis, (title, values) in zip(axes, panels, strict=True):
         adjacency(axis, values, None if truth is None else truth[order], classes)
         axis.set_title(title)
-    if truth is not None:
+    if truth is not None and not narrow:
         axes[1].set_yticks([])
     return figure
 
@@ -263,6 +298,7 @@ def plot_label_curve(
     *,
     metric: str = "accuracy",
     methods: Sequence[str] | None = None,
+    narrow: bool = False,
 ) -> Figure:
     """Draw the score over the number of labels, one line per method with ± sd.
 
@@ -274,6 +310,8 @@ def plot_label_curve(
         Of a run, which score.
     methods : sequence of str, optional
         Which rows; default: all.
+    narrow : bool, default=False
+        Draw panels and legend below each other, for the screen of a phone.
     """
     if isinstance(source, ScoreTable):
         tables = [source]
@@ -287,9 +325,12 @@ def plot_label_curve(
         raise InvalidInputError(
             "there is no finished cell to draw; run the benchmark first, or name other methods"
         )
-    columns = min(len(tables), 2)
+    columns = 1 if narrow else min(len(tables), 2)
     lines = -(-len(tables) // columns)
-    figure = style.new_figure(4.2 * columns + 1.9, 3.1 * lines + 0.2)
+    width, height = 4.2 * columns + 1.9, 3.1 * lines + 0.2
+    if narrow:
+        width, height = style.NARROW, height + 0.2 * len(methods)
+    figure = style.new_figure(width, height)
     axes = figure.subplots(lines, columns, squeeze=False)
     for axis, table in zip(axes.flat, tables, strict=False):
         for row in table.rows:
@@ -322,5 +363,6 @@ def plot_label_curve(
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(list(handles.values()), list(handles), loc="outside right upper")
+    where: Any = "outside lower center" if narrow else "outside right upper"
+    figure.legend(list(handles.values()), list(handles), loc=where)
     return figure

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from string import Template
 
-from tensorcontrast.report import scatter
-from tensorcontrast.report.charts import component_charts
+from tensorcontrast.report import diagnosis, scatter
+from tensorcontrast.report.charts import component_charts, window_charts
 from tensorcontrast.report.comparison import TextTable
-from tensorcontrast.report.components import Component, order_label
+from tensorcontrast.report.components import Component, features_lead, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.style import InlineSvg
 from tensorcontrast.report.tables import ScoreTable
@@ -61,6 +61,8 @@ def _sections(report: ReportData, svg: InlineSvg) -> Iterable[tuple[str, str, st
         yield "figures", "Figures", _figures(report.figures, svg)
     for k, view in enumerate(report.views):
         yield f"learned-{k}", view.title, _view(view, k, len(report.views), svg)
+    if report.diagnosis is not None:
+        yield "trust", diagnosis.TITLE, diagnosis.section_html(report.diagnosis)
     if report.evidence:
         yield "evidence", "Evidence", _figures(report.evidence, svg)
     if report.notes:
@@ -72,39 +74,42 @@ def _view(view: ModelView, k: int, n_views: int, svg: InlineSvg) -> str:
     parts = [_facts(view.facts, "facts small")]
     if view.components:
         parts.append("<h3>What each feature is</h3>")
-        first = view.components[0]
-        axis = "quantiles over time, weakest frames first" if first.by_strength else "time"
         parts.append(
-            '<p class="lead">Each feature measures one component: weights of channels × a profile '
-            f"over frequencies × a profile over {axis}. Where components overlap, their features "
-            "divide "
-            "the overlap. They are ordered "
+            f'<p class="lead">{html_text(features_lead(view.components))} They are ordered '
             f"{html_text(order_label(view.components))}.</p>"
         )
         parts.append("".join(map(_component, view.components[:SHOWN])))
         rest = view.components[SHOWN:]
         if rest:
             parts.append(
-                f"<details><summary>{len(rest)} more components</summary>"
+                f"<details><summary>{len(rest)} more features</summary>"
                 f"{''.join(map(_component, rest))}</details>"
             )
     if view.windows is not None:
         parts.append(_scatter(view, k, scatter.MOST_VALUES // n_views))
     if view.figures:
-        parts.append("<h3>How the fit went</h3>")
+        parts.append(f"<h3>{html_text(view.figures_title)}</h3>")
         parts.append(_figures(view.figures, svg))
+    parts.append(_list(view.notes, "notes"))
     return "".join(parts)
 
 
 def _component(c: Component) -> str:
-    charts = "".join(
-        f"<figure><figcaption>{html_text(title)}</figcaption>{chart}</figure>"
-        for title, chart in component_charts(c)
-    )
+    charts = _charts(component_charts(c), "charts")
+    if c.explanation is not None:
+        charts += _charts(window_charts(c.explanation), "windows")
     return (
-        f'<article class="component"><h4>Component {c.index}</h4>'
-        f'<p>{html_text(c.sentence)}</p><div class="charts">{charts}</div></article>'
+        f'<article class="component"><h4>Feature {c.index}</h4>'
+        f"<p>{html_text(c.sentence[:1].upper() + c.sentence[1:])}</p>{charts}</article>"
     )
+
+
+def _charts(charts: Sequence[tuple[str, str]], kind: str) -> str:
+    inside = "".join(
+        f"<figure><figcaption>{html_text(title)}</figcaption>{chart}</figure>"
+        for title, chart in charts
+    )
+    return f'<div class="{kind}">{inside}</div>' if charts else ""
 
 
 def _scatter(view: ModelView, k: int, values: int) -> str:
@@ -147,7 +152,13 @@ def _figures(items: Sequence[FigureItem], svg: InlineSvg) -> str:
     small = [item.figure.get_figwidth() <= 6 for item in items]
     waiting = False  # a small figure has the left half and the right half is free
     for k, item in enumerate(items):
-        drawn = svg.add(item.figure, f"{item.title}. {item.caption}")
+        spoken = f"{item.title}. {item.caption}"
+        drawn = svg.add(item.figure, spoken)
+        if item.narrow is not None:
+            drawn = (
+                f'<div class="on-wide">{drawn}</div>'
+                f'<div class="on-narrow">{svg.add(item.narrow, spoken)}</div>'
+            )
         half = small[k] and (waiting or small[k + 1 : k + 2] == [True])
         waiting = half and not waiting
         size = "half" if half else "full"

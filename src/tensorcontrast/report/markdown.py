@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tensorcontrast.report.components import Component, order_label
+from tensorcontrast.report import diagnosis
+from tensorcontrast.report.components import Component, features_lead, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.text import markdown_code, markdown_text
 
@@ -31,6 +32,8 @@ def render_markdown(report: ReportData, figures: str | None = "figures") -> str:
     out += _images(report.figures, figures)
     for view in report.views:
         out += _view(view, figures)
+    if report.diagnosis is not None:
+        out += [f"## {diagnosis.TITLE}", *diagnosis.section_markdown(report.diagnosis)]
     if report.evidence:
         out.append("## Evidence")
         out += _images(report.evidence, figures)
@@ -50,13 +53,14 @@ def _view(view: ModelView, figures: str | None) -> list[str]:
     out = [f"## {markdown_text(view.title)}", _facts(view.facts)]
     if view.components:
         out.append("### What each feature is")
+        out.append(markdown_text(features_lead(view.components)))
         out.append(f"Ordered {order_label(view.components)}.")
         out.append(_components(view.components))
-    return out + _images(view.figures, figures)
+    return [*out, *_images(view.figures, figures), _list(view.notes)]
 
 
 def _components(components: Sequence[Component]) -> str:
-    lines = ["| component | what it is |", "| ---: | --- |"]
+    lines = ["| feature | what it is |", "| ---: | --- |"]
     lines += [f"| {c.index} | {markdown_text(c.sentence)} |" for c in components]
     return "\n".join(lines)
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from tensorcontrast.classify.deciding import Decision
     from tensorcontrast.classify.evaluation import AnswerScores
 
-__all__ = ["plot_confusion", "plot_reliability", "plot_sureness", "report_of_answers"]
+__all__ = [
+    "decision_facts",
+    "plot_confusion",
+    "plot_curve",
+    "plot_reliability",
+    "plot_sureness",
+    "report_of_answers",
+]
 
 #: Longest name on an axis.
 MAX_NAME = 20
@@ -108,7 +115,7 @@ def report_of_answers(
             ("always the largest class", f"{scores.majority:.3f}"),
             ("calibration error", f"{scores.calibration_error:.3f}"),
             ("without an answer", str(scores.n_unknown)),
-            *([] if decision is None else _decided(decision, alone or {})),
+            *([] if decision is None else decision_facts(decision, alone or {})),
         ],
         figures=figures,
         notes=[*lines, *([leakage] if leakage else [])],
@@ -139,12 +146,16 @@ def plot_confusion(scores: AnswerScores) -> Figure:
     return figure
 
 
-@styled
 def plot_reliability(scores: AnswerScores) -> Figure:
     """Draw accuracy against probability; points are larger where there are more answers."""
+    return plot_curve(scores.reliability)
+
+
+@styled
+def plot_curve(curve: Mapping[str, Any]) -> Figure:
+    """Draw a reliability curve, as :func:`reliability_curve` returns it."""
     figure = new_figure(WIDTH, 3.6)
     axis: Any = figure.subplots()
-    curve = scores.reliability
     size = 20 + 180 * curve["count"] / curve["count"].max()
     axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     axis.plot(curve["probability"], curve["accuracy"], color=BLUE)
@@ -182,8 +193,8 @@ def _abstentions(scores: AnswerScores) -> str:
     return f"{message}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
 
 
-def _decided(decision: Decision, alone: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Facts on what decides."""
+def decision_facts(decision: Decision, alone: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Say what decides, as facts of a report."""
     rows = [("decided by", str(decision))]
     names = {"features": "features alone", "blocks": "blocks alone"}
     rows += [(names[key], f"same answer for {share:.1%}") for key, share in alone.items()]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from tensorcontrast.classify import ContrastiveClassifier
+from tensorcontrast.decompose.base import CPEstimator
+from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.components import Component, describe_components
@@ -22,11 +26,16 @@ from tensorcontrast.report.data import (
     environment,
 )
 from tensorcontrast.report.figures import plot_convergence, plot_graph, plot_label_curve
+from tensorcontrast.report.of_classifier import classifier_view
+from tensorcontrast.report.profiles import plot_class_profiles
 from tensorcontrast.report.tables import ScoreTable
 
 __all__ = ["report_from_model"]
 
 Array = NDArray[Any]
+
+#: Windows from which the components are fitted again.
+MIN_WINDOWS = 8
 
 GRAPH_CAPTION = (
     "Which windows the fit took to be of one class: it made {groups} groups. Rows and columns are "
@@ -35,12 +44,13 @@ GRAPH_CAPTION = (
 
 
 def report_from_model(
-    model: ContrastiveFeatures,
+    model: ContrastiveFeatures | ContrastiveClassifier,
     recordings: Recordings,
     *,
     title: str | None = None,
     command: str = "",
     tables: Sequence[ScoreTable] = (),
+    diagnose: bool = True,
 ) -> ReportData:
     """Gather what a report of a fitted model shows.
 
@@ -48,8 +58,8 @@ def report_from_model(
 
     Parameters
     ----------
-    model : ContrastiveFeatures
-        Fitted.
+    model : ContrastiveFeatures or ContrastiveClassifier
+        Fitted. Of a classifier, the report also shows what decides.
     recordings : Recordings
         Any with the channels and length of the fit: those it was fitted on, or others.
     title : str, optional
@@ -58,7 +68,16 @@ def report_from_model(
         Command that makes this report again, whole and quoted for a shell.
     tables : sequence of ScoreTable
         Scores, where any were measured.
+    diagnose : bool, default=True
+        Fit the decomposition again, with other seeds and to halves of the subjects, and say which
+        components can be trusted. It takes about four times as long as the fit of the
+        decomposition.
     """
+    views = []
+    if isinstance(model, ContrastiveClassifier):
+        check_is_fitted(model, "coef_")
+        views.append(classifier_view(model, recordings))
+        model = model.extractor_
     check_is_fitted(model, "decompose_")
     features = np.asarray(model.transform(recordings))
     name = recordings.name or "these recordings"
@@ -74,6 +93,7 @@ def report_from_model(
         history=getattr(model.decompose_, "history_", None),
         graph=clusters,
         prefix="",
+        recordings=recordings,
     )
     rank = features.shape[1]
     spectrogram = model.spectrogram_
@@ -105,12 +125,21 @@ def report_from_model(
         tables=tables,
         findings=all_findings(tables),
         figures=figures,
-        views=[view],
+        views=[view, *views],
+        diagnosis=_diagnosed(model, recordings) if diagnose else None,
         notes=notes,
         config=config_text(model),
         environment=environment(),
         command=command,
     )
+
+
+def _diagnosed(model: ContrastiveFeatures, recordings: Recordings) -> Diagnosis | None:
+    """Return the diagnosis of a CP model; None for other models and for signals with gaps."""
+    able = isinstance(model.decompose_, CPEstimator)
+    if not able or len(recordings) < MIN_WINDOWS or np.isnan(recordings.X).any():
+        return None
+    return model.diagnose(recordings)
 
 
 def model_view(
@@ -124,12 +153,13 @@ def model_view(
     history: Mapping[str, Any] | None,
     graph: Array | None,
     prefix: str,
+    recordings: Any = None,
 ) -> ModelView:
     """Gather what is shown of one model; what a model does not have is left out."""
     figures = []
     if history:
         figures.append(
-            FigureItem(
+            FigureItem.draw(
                 f"{prefix}convergence",
                 "Convergence",
                 "Relative reconstruction error of the spectrograms, contrast "
@@ -138,19 +168,36 @@ def model_view(
                 "sudden fall "
                 "just before: iterations have gone over a sketch of the windows, and the last ones "
                 "see them all.",
-                plot_convergence(history),
+                plot_convergence,
+                history,
             )
         )
     known = y is not None and bool((y >= 0).any())
     if graph is not None and len(np.unique(graph)) > 1:
         figures.append(
-            FigureItem(
+            FigureItem.draw(
                 f"{prefix}graph",
                 "Pseudo graph",
                 GRAPH_CAPTION.format(
                     groups=len(np.unique(graph)), ordered=", ordered by class" if known else ""
                 ),
-                plot_graph(graph, y if known else None, classes=classes),
+                plot_graph,
+                graph,
+                y if known else None,
+                classes=classes,
+            )
+        )
+    if known and features is not None and features.shape[1] > 1:
+        figures.append(
+            FigureItem.draw(
+                f"{prefix}profiles",
+                "Class profiles",
+                "Mean of each standardised feature in each class: orange above the mean of all "
+                "windows, blue below, in standard deviations.",
+                plot_class_profiles,
+                features,
+                y,
+                classes=classes,
             )
         )
     components: list[Component] = []
@@ -161,9 +208,27 @@ def model_view(
     ):
         usable = known and features is not None
         components = describe_components(
-            model, features=features if usable else None, y=y if usable else None, classes=classes
+            model,
+            features=features if usable else None,
+            y=y if usable else None,
+            classes=classes,
+            recordings=recordings,
+            recording_features=features if recordings is not None else None,
         )
+        if windows is not None:
+            components = [_as_drawn(c, windows) for c in components]
     return ModelView(title, model_facts(model), components, windows, figures)
+
+
+def _as_drawn(c: Component, windows: Windows) -> Component:
+    """Return a component whose windows have the numbers and units of those that are shown."""
+    if c.explanation is None:
+        return c
+    shown = c.explanation.windows
+    if windows.index is not None:
+        shown = [replace(w, index=int(windows.index[w.index])) for w in shown]
+    explanation = replace(c.explanation, windows=shown, units=tuple(windows.units))
+    return replace(c, explanation=explanation)
 
 
 def model_facts(model: Any) -> list[tuple[str, str]]:
@@ -181,7 +246,7 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
     convolution = getattr(model, "convolution_", None)
     if convolution is not None:
         facts.append(("convolution features", f"{len(convolution.components_)} values"))
-    if getattr(part, "nuisance_gains_", None) is not None:
+    if isinstance(part, CPEstimator) and part.nuisance_gains_ is not None:
         facts.append(("nuisance metric", f"{len(part.nuisance_gains_)} directions"))
     if hasattr(part, "n_iter_"):
         facts.append(("iterations", str(part.n_iter_)))
@@ -213,12 +278,14 @@ def recording_facts(rec: Recordings) -> list[tuple[str, str]]:
 def label_curve(tables: Sequence[ScoreTable], methods: Sequence[str] | None = None) -> FigureItem:
     """Return the figure of scores over label budgets."""
     metric = tables[0].metric.replace("_", " ")
-    return FigureItem(
+    return FigureItem.draw(
         "label-curve",
         "Score over the number of labels",
         f"Mean {metric} on test data with ± one standard deviation over repeats; methods are "
         "drawn side by side.",
-        plot_label_curve(list(tables), methods=methods),
+        plot_label_curve,
+        list(tables),
+        methods=methods,
     )
 
 

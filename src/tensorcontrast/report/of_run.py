@@ -226,7 +226,14 @@ def _view(run: Run, label: str, n_datasets: int) -> Iterator[ModelView]:
         history=run.history(label, method),
         graph=None,
         prefix=prefix,
+        recordings=None if looked is None else _whole(model, looked),
     )
+
+
+def _whole(model: Any, windows: Windows) -> Array | None:
+    """Signals of windows as the model takes them; None where the run has kept less of them."""
+    shape = getattr(model, "n_channels_in_", None), getattr(model, "n_times_in_", None)
+    return windows.signals if windows.signals.shape[1:] == shape else None
 
 
 def _shown(run: Run, label: str) -> tuple[str | None, Array | None]:
@@ -293,31 +300,34 @@ def _evidence(run: Run, table: ScoreTable, n_tables: int) -> Iterator[FigureItem
         if found is not None:
             stages[method] = found
     if stages:
-        yield FigureItem(
+        yield FigureItem.draw(
             f"{prefix}iterations",
             f"Reconstruction and accuracy over iterations{after}",
-            "Left: relative reconstruction error. Right: accuracy on test data of a linear probe "
+            "Relative reconstruction error, and accuracy on test data of a linear probe "
             "on the features at that iteration, with all training labels.",
-            evidence.plot_iterations(stages),
+            evidence.plot_iterations,
+            stages,
         )
     yield from _variants(table, prefix, after)
     for method, found in stages.items():
         own = f"{prefix}{_slug(method)}-"
         if {"tsne_start", "tsne_end", "tsne_y"} <= set(found):
-            yield FigureItem(
+            yield FigureItem.draw(
                 f"{own}tsne",
                 f"Features at the start and at convergence: {method}{after}",
                 "t-SNE of the features of the same windows; colours and shapes are classes, which "
                 "the fit has not seen.",
-                evidence.plot_tsne_stages(found),
+                evidence.plot_tsne_stages,
+                found,
             )
         if {"pseudo", "y", "iteration"} <= set(found):
-            yield FigureItem(
+            yield FigureItem.draw(
                 f"{own}adjacency",
                 f"The pseudo graph at stages of the fit: {method}{after}",
                 "Pairs of windows that the fit joins, next to those of one true class. ARI is the "
                 "adjusted Rand index of pseudo classes and classes: 1 for equal, 0 for chance.",
-                evidence.plot_adjacency(found),
+                evidence.plot_adjacency,
+                found,
             )
     for method in methods:
         seeds = run.evidence(label, "seeds", method)
@@ -326,11 +336,12 @@ def _evidence(run: Run, table: ScoreTable, n_tables: int) -> Iterator[FigureItem
         ari = np.asarray(seeds["ari"], dtype=np.float64)
         off = ari[~np.eye(len(ari), dtype=bool)]
         mean = f"{off.mean():.2f}" if len(off) else "unknown"
-        yield FigureItem(
+        yield FigureItem.draw(
             f"{prefix}{_slug(method)}-seeds",
             f"The pseudo graph under {len(ari)} seeds: {method}{after}",
             f"Each two agree with an adjusted Rand index of {mean} on average.",
-            evidence.plot_seeds(seeds),
+            evidence.plot_seeds,
+            seeds,
         )
 
 
@@ -343,25 +354,29 @@ def _variants(table: ScoreTable, prefix: str, after: str) -> Iterator[FigureItem
     ]
     for base, mark, true in families:
         if true in methods and base in methods:
-            yield FigureItem(
+            yield FigureItem.draw(
                 f"{prefix}{mark}true-graph",
                 f"{base}: true-label graph against pseudo graph{after}",
                 "A graph of the true labels of the unlabelled windows shows what the pseudo graph "
                 "could reach at best. Whiskers are one standard deviation over repeats.",
-                evidence.plot_true_graph(table, ["CPD", base, true]),
+                evidence.plot_true_graph,
+                table,
+                ["CPD", base, true],
             )
     for base, mark, _ in families:
         without = [
             m for m in methods if m.startswith("w/o") and m.endswith(" (paper)") == bool(mark)
         ]
         if without and base in methods:
-            yield FigureItem(
+            yield FigureItem.draw(
                 f"{prefix}{mark}ablation",
                 f"{base}: ablation{after}",
                 "Without the whole contrast (PLC), without its cross-view term and without its "
                 "invariance term. Diamonds are means with one standard deviation, dots are "
                 "repeats.",
-                evidence.plot_ablation(table, [base, *without]),
+                evidence.plot_ablation,
+                table,
+                [base, *without],
             )
 
 

@@ -95,10 +95,11 @@ def scatter(axis: Axes, xy: Array, y: Array | None, classes: Sequence[str] | Non
         )
 
 
-def legend(figure: Figure, axis: Axes) -> None:
-    """Put the legend of an axis to the right of all panels, with markers that can be seen."""
+def legend(figure: Figure, axis: Axes, *, below: bool = False) -> None:
+    """Put the legend of an axis to the right of all panels, or below; markers can be seen."""
     handles, labels = axis.get_legend_handles_labels()
-    found = figure.legend(handles, labels, loc="outside right upper", markerscale=1.6)
+    where: Any = "outside lower center" if below else "outside right upper"
+    found = figure.legend(handles, labels, loc=where, markerscale=1.6, ncols=2 if below else 1)
     for handle in found.legend_handles:
         if handle is not None:
             handle.set_alpha(1.0)

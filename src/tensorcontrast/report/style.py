@@ -115,6 +115,42 @@ def new_figure(
     return Figure(figsize=(width, height), layout=layout)
 
 
+#: Inches of a figure that a phone shows whole.
+NARROW = 4.2
+
+
+def panels(
+    count: int,
+    size: tuple[float, float],
+    margin: tuple[float, float] = (0.0, 0.0),
+    *,
+    narrow: bool = False,
+    layout: Literal["constrained", "compressed"] = "constrained",
+    **options: Any,
+) -> tuple[Figure, list[Any]]:
+    """Return a figure and its panels: side by side, or below each other where it is ``narrow``.
+
+    Parameters
+    ----------
+    count : int
+    size, margin : (width, height) in inches
+        Of a panel, and of what is around all of them.
+    narrow : bool, default=False
+        Make a figure for the screen of a phone.
+    layout : {"constrained", "compressed"}
+        As in :func:`new_figure`.
+    **options
+        Of ``Figure.subplots``.
+    """
+    if narrow:
+        figure = new_figure(NARROW, size[1] * count + margin[1], layout)
+        axes = figure.subplots(count, 1, squeeze=False, **options)
+    else:
+        figure = new_figure(size[0] * count + margin[0], size[1] + margin[1], layout)
+        axes = figure.subplots(1, count, squeeze=False, **options)
+    return figure, list(axes.flat)
+
+
 def colour(k: int) -> str:
     """Return the colour of the k-th class."""
     return PALETTE[k % len(PALETTE)]
@@ -214,13 +250,14 @@ class InlineSvg:
     def add(self, figure: Figure, title: str) -> str:
         """Return an ``<svg>`` element whose accessible name is ``title``."""
         self._count += 1
-        # Wider than this its letters would be larger than the text around it.
-        # Narrower than that, on a phone, they could not be read: the figure scrolls instead.
+        # Wider than this its letters would be larger than the text around it. What is wider than
+        # a phone and has no narrow form scrolls there, so that it can be read.
         inches = figure.get_figwidth()
-        self._widths.append(
-            f".w{self._count}{{max-width:{max(inches * 104, 720):.0f}px}}"
-            f"@media (max-width:560px){{.w{self._count}{{min-width:{inches * 76:.0f}px}}}}"
-        )
+        widest = max(inches * 104, min(inches * 140, 720))
+        rule = f".w{self._count}{{max-width:{widest:.0f}px}}"
+        if inches > NARROW + 0.2:
+            rule += f"@media (max-width:560px){{.w{self._count}{{min-width:{inches * 76:.0f}px}}}}"
+        self._widths.append(rule)
         source = _render(figure, "svg", fonts="none", transparent=True).decode("utf-8")
         # The document is matplotlib's own: no doctype or entity of a stranger is parsed here.
         source = re.sub(r"<!DOCTYPE.*?>", "", source, count=1, flags=re.DOTALL)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io.atomic import atomic_write
@@ -53,6 +54,8 @@ def write_report(
     items = report.all_figures()
     for item in items:
         settle(item.figure)
+        if item.narrow is not None and kind == "html":
+            settle(item.narrow)
     if kind == "md":
         text = render_markdown(report, quote(folder) if figures else None)
     else:
@@ -72,7 +75,7 @@ def write_report(
 
 
 def model_report(
-    model: ContrastiveFeatures,
+    model: ContrastiveFeatures | ContrastiveClassifier,
     recordings: Recordings,
     path: str | Path,
     *,
@@ -81,18 +84,19 @@ def model_report(
     command: str = "",
     tables: Sequence[ScoreTable] = (),
     figures: bool = True,
+    diagnose: bool = True,
 ) -> Path:
     """Write a report of a fitted model: what it learned, seen through some recordings.
 
     Parameters
     ----------
-    model : ContrastiveFeatures
-        Fitted.
+    model : ContrastiveFeatures or ContrastiveClassifier
+        Fitted. Of a classifier, the report also shows what decides.
     recordings : Recordings
         Those it was fitted on, or others of the same channels, rate and length.
     path, format, figures
         As in :func:`write_report`.
-    title, command, tables
+    title, command, tables, diagnose
         As in :func:`tensorcontrast.report.report_from_model`.
 
     Examples
@@ -108,7 +112,9 @@ def model_report(
     ('report.html', '<!doctype html>')
     """
     _target(Path(path), format)  # a wrong name is reported before the work is done
-    report = report_from_model(model, recordings, title=title, command=command, tables=tables)
+    report = report_from_model(
+        model, recordings, title=title, command=command, tables=tables, diagnose=diagnose
+    )
     return write_report(report, path, format=format, figures=figures)
 
 

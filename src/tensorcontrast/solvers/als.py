@@ -20,6 +20,8 @@ from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
+#: New factors and their misfit from Q = WᵀX, WᵀW, the old factors and α.
+FactorUpdate = Callable[[Array, Array, Factors, float], tuple[Factors, float]]
 
 
 @dataclass
@@ -282,6 +284,7 @@ def sweep(
     memory: Memory,
     past: Statistics | None = None,
     forgetting: float = 1.0,
+    update: FactorUpdate = kernels.update_factors,
 ) -> tuple[Factors, Features, Statistics, dict[str, float]]:
     """One iteration of Algorithm 1: features of both views, then every factor. Equation E11.
 
@@ -289,10 +292,10 @@ def sweep(
     """
     features, sums = views.solve(factors, contrast, alpha, memory)
     if past is None:
-        factors, misfit = kernels.update_factors(sums.Q, sums.WtW, factors, alpha)
+        factors, misfit = update(sums.Q, sums.WtW, factors, alpha)
     else:
         blended = past.add(sums, forgetting)
-        factors, _ = kernels.update_factors(blended.Q, blended.WtW, factors, alpha)
+        factors, _ = update(blended.Q, blended.WtW, factors, alpha)
         misfit = _misfit(sums, factors)
         sums = blended
     residual = views.residual(misfit, features, factors)
@@ -324,6 +327,7 @@ def epoch(
     batch_size: int,
     step_size: float,
     rng: np.random.Generator,
+    update: FactorUpdate = kernels.update_factors,
 ) -> tuple[Factors, dict[str, float]]:
     """One pass of mini-batch ALS: a step of ``step_size`` towards each batch's solution.
 
@@ -336,7 +340,9 @@ def epoch(
         n = len(batch.X)
         memory.W = memory.V = None  # other windows than last time: nothing to start from
         memory.rows = rows
-        target, _, _, terms = sweep(batch, factors, contrast, alpha=alpha, memory=memory)
+        target, _, _, terms = sweep(
+            batch, factors, contrast, alpha=alpha, memory=memory, update=update
+        )
         moved = [U + step_size * (T - U) for U, T in zip(factors, target, strict=True)]
         factors = kernels.like(factors, moved)
         sizes += n
@@ -408,14 +414,15 @@ def run(
     memory: Memory,
     balance: bool = False,
     keep: Keep | None = None,
+    update: FactorUpdate = kernels.update_factors,
 ) -> tuple[Factors, bool]:
     """Iterate until the monitor says stop; true as second value if Ctrl-C ended it.
 
     ``warm_up`` iterations without contrast come before those of a contrast; a run without any has
     one phase. With ``balance`` its sweeps also move the lengths of columns to where the ridge is
-    smallest. Fresh ``views`` are drawn in each iteration. Ctrl-C before the
-    first iteration is done is passed on. With ``keep`` the run goes on from where a checkpoint has
-    it.
+    smallest. ``update`` moves the factors (E10). Fresh ``views`` are drawn in each iteration.
+    Ctrl-C before the first iteration is done is passed on. With ``keep`` the run goes on from where
+    a checkpoint has it.
     """
     begin = 0
     if contrast is no_contrast:
@@ -442,7 +449,7 @@ def run(
                 memory.W = memory.V = None  # W of another view is no start for this one
             if batch_size is None:
                 factors, _, sums, terms = sweep(
-                    current, factors, active, alpha=alpha, memory=memory
+                    current, factors, active, alpha=alpha, memory=memory, update=update
                 )
                 if balance:
                     factors = balanced(factors, sums, memory)
@@ -456,6 +463,7 @@ def run(
                     batch_size=batch_size,
                     step_size=step_size,
                     rng=rng,
+                    update=update,
                 )
             if monitor.record(terms) and (iteration >= warm_up or monitor.stopped):
                 break

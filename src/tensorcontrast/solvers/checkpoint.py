@@ -233,8 +233,7 @@ class Recorder:
         follow from the parameters.
         """
         saved = None
-        if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
-            raise InvalidInputError(f"every={every!r} must be an integer of at least 1")
+        check_every(every)
         if path is not None and not isinstance(path, str | os.PathLike):
             raise InvalidInputError(f"checkpoint={path!r} is not a path")
         if resume is True and path is None:
@@ -400,6 +399,12 @@ def _here(state: dict[str, Any]) -> dict[str, Any]:
 NOTHING = Recorder()
 
 
+def check_every(every: Any) -> None:
+    """Raise where ``every`` is no number of iterations from one write to the next."""
+    if not isinstance(every, Integral) or isinstance(every, bool) or every < 1:
+        raise InvalidInputError(f"every={every!r} must be an integer of at least 1")
+
+
 def check_place(path: str | os.PathLike[str]) -> None:
     """Raise where a checkpoint cannot be written, or would replace a file that is none."""
     file = Path(path)
@@ -474,7 +479,14 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
             _check_run(run, file)
     except DamagedFileError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         raise container.not_described(file, KIND, error) from error
     return saved
 

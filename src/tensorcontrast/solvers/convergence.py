@@ -169,6 +169,6 @@ class Monitor:
         if self.tol > 0 and not (self.converged or self.stopped):
             checks.warn(
                 f"{self.name} used all max_iter={self.max_iter} iterations before the objective "
-                f"settled to tol={self.tol:g}; raise max_iter or tol (history_ shows the course)",
+                f"settled to tol={self.tol:g}; raise max_iter or tol (history_ has all iterations)",
                 ConvergenceWarning,
             )

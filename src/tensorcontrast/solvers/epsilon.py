@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from tensorcontrast.solvers.runs import Fit
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 from tensorcontrast.utils import checks
 
 
@@ -19,22 +20,20 @@ class Interruptible(Protocol):
 
 F = TypeVar("F", bound=Interruptible)
 
-#: The search looks for β between these.
-SMALLEST_BETA, LARGEST_BETA = 1e-6, 64.0
-
 
 def largest_beta(
-    trial: Callable[[float], F], holds: Callable[[F], bool]
+    trial: Callable[[float], F], holds: Callable[[F], bool], tuning: Tuning = TUNING
 ) -> tuple[float, F | None, bool]:
     """Largest β for which ``holds(trial(β))``, and its fit; 0 and None where there is none.
 
-    β is doubled or halved from 0.125 until the limit lies between two values, then narrowed to
-    within a quarter by bisection. Ctrl-C ends the search with the best so far: the third value
-    is then true. Equation E14.
+    β is doubled or halved from 0.125, within the limits of ``tuning``, until it is known between
+    two values, then narrowed to within a quarter by bisection. Ctrl-C ends the search with the
+    best so far: the third value is then true. Equation E14.
     """
     best: F | None = None
     low, high, beta = 0.0, np.inf, 0.125
-    while SMALLEST_BETA <= beta <= LARGEST_BETA and high > 1.25 * max(low, SMALLEST_BETA):
+    least = tuning.min_beta
+    while least <= beta <= tuning.max_beta and high > 1.25 * max(low, least):
         try:
             fit = trial(beta)
         except KeyboardInterrupt:  # in the first iteration of the trial
@@ -55,7 +54,11 @@ def largest_beta(
 
 
 def largest_inside(
-    plain: Fit, trial: Callable[[float], Fit], error: Callable[[Fit], float], epsilon: float
+    plain: Fit,
+    trial: Callable[[float], Fit],
+    error: Callable[[Fit], float],
+    epsilon: float,
+    tuning: Tuning = TUNING,
 ) -> Fit:
     """Fit of the largest β with an error within 1 + ε of that of ``plain``, which has β = 0.
 
@@ -63,7 +66,7 @@ def largest_inside(
     and a warning tells. Equation E14.
     """
     limit = (1.0 + epsilon) * error(plain)
-    held: list[Fit] = []
+    inside_region: list[Fit] = []
 
     def holds(fit: Fit) -> bool:
         assert fit.keep is not None
@@ -71,17 +74,17 @@ def largest_inside(
             fit.keep.error = error(fit)
         inside = fit.keep.error <= limit
         if inside:
-            held.append(fit)
-        for worse in held[:-1] if inside else [fit]:
+            inside_region.append(fit)
+        for worse in inside_region[:-1] if inside else [fit]:
             worse.lose()
         return inside
 
-    beta, kept, stopped = largest_beta(trial, holds)
+    beta, kept, stopped = largest_beta(trial, holds, tuning)
     kept = plain if kept is None else kept
     kept.interrupted = stopped
     if beta == 0.0 and not kept.interrupted:
         checks.warn(
-            f"no β ≥ {SMALLEST_BETA:g} keeps the reconstruction error within "
+            f"no β ≥ {tuning.min_beta:g} keeps the reconstruction error within "
             f"{epsilon:.0%} of the fit without contrast; no contrast is used",
         )
     kept.learned = {**kept.learned, "beta_": beta}

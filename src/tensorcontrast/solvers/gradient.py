@@ -26,13 +26,11 @@ from tensorcontrast.solvers.checkpoint import Keep
 from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.solvers.paper_als import PLCContrast
 from tensorcontrast.solvers.runs import Fit, Runs
+from tensorcontrast.solvers.tuning import TUNING
 from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
-
-#: Windows that a descent goes through at most: of more, so many drawn at random once.
-DESCENT_ROWS = 100_000
 
 #: ``(W, V) -> value, (dW, dV)``.
 Loss = Callable[[Array, Array], tuple[float, tuple[Array, Array]]]
@@ -262,11 +260,13 @@ class TiedContrast:
         return Adam(self.learning_rate, self.n_epochs * max(1, round(n_samples / self.batch_size)))
 
 
-def sampled(n_samples: int, seed: int) -> NDArray[np.intp] | None:
+def sampled(
+    n_samples: int, seed: int, max_windows: int = TUNING.max_descent_windows
+) -> NDArray[np.intp] | None:
     """Return the windows that a descent goes through, in their order; None for all."""
-    if n_samples <= DESCENT_ROWS:
+    if n_samples <= max_windows:
         return None
-    drawn = np.random.default_rng(seed).choice(n_samples, DESCENT_ROWS, replace=False)
+    drawn = np.random.default_rng(seed).choice(n_samples, max_windows, replace=False)
     return np.sort(drawn)
 
 
@@ -338,9 +338,6 @@ def train(
 
 # -------------------------------------------------- a whole fit, and one batch of a stream
 
-#: Share of the learning rate that a batch of a stream is descended with.
-STREAM_RATE = 1 / 15
-
 
 def descend(
     runs: Runs,
@@ -352,7 +349,7 @@ def descend(
     """Descend from the factors of a fit without contrast, which fill what is missing."""
     views = missing.completed(views, plain.factors, runs.alpha)
     first = views.draw()
-    rows = sampled(first.n_samples, contrast.base.seed)
+    rows = sampled(first.n_samples, contrast.base.seed, runs.tuning.max_descent_windows)
     norms = np.ones(runs.rank)
     factors = kernels.normal_form(plain.factors, norms)[0]
     some = rows_in_memory(views, rows)
@@ -407,7 +404,9 @@ def descend(
     )
 
 
-def step(batch: stream.Batch, contrast: TiedContrast) -> stream.Step:
+def step(
+    batch: stream.Batch, contrast: TiedContrast, stream_rate: float = TUNING.stream_rate
+) -> stream.Step:
     """Descend through a batch of a stream once; the first one starts from a CPD of itself."""
     factors, alpha = batch.factors, batch.alpha
     if batch.past is None:
@@ -418,7 +417,7 @@ def step(batch: stream.Batch, contrast: TiedContrast) -> stream.Step:
         views,
         factors,
         # A stream has no end to slow for.
-        Adam(STREAM_RATE * contrast.learning_rate, total=2**31),
+        Adam(stream_rate * contrast.learning_rate, total=2**31),
         alpha=alpha,
         memory=batch.memory,
         rng=batch.rng,

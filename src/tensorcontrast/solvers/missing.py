@@ -29,7 +29,7 @@ Factors = Sequence[Array]
 Gaps = NDArray[np.bool_]
 
 #: Values worked on at a time.
-_BLOCK = 2**22
+BLOCK_VALUES = 2**22
 
 
 def any_missing(source: Source) -> bool:
@@ -78,18 +78,18 @@ def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
     return n, mean, size
 
 
-def _blocks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(width, 1))
+def _blocks(rows: int, width: int, block_values: int = BLOCK_VALUES) -> Iterator[slice]:
+    step = max(1, block_values // max(width, 1))
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def _observed_grams(gaps: Gaps, H: Array) -> Array:
+def _observed_grams(gaps: Gaps, H: Array, block_values: int) -> Array:
     """``H_oᵀH_o`` (u, r, r) in float64 for every row of gaps (u, i)."""
     # u = patterns, i = prod(dims), r = rank: one product of (u, i) with (i, r(r+1)/2)
     r = H.shape[1]
     a, b = np.triu_indices(r)
     sums = np.zeros((len(gaps), len(a)))
-    for at in _blocks(len(H), len(a)):
+    for at in _blocks(len(H), len(a), block_values):
         seen = (~gaps[:, at]).astype(H.dtype)
         sums += seen @ (H[at][:, a] * H[at][:, b])
     out = np.empty((len(gaps), r, r))
@@ -97,7 +97,14 @@ def _observed_grams(gaps: Gaps, H: Array) -> Array:
     return out
 
 
-def observed_features(X: Array, gaps: Gaps, factors: Factors, alpha: float | Array) -> Array:
+def observed_features(
+    X: Array,
+    gaps: Gaps,
+    factors: Factors,
+    alpha: float | Array,
+    *,
+    block_values: int = BLOCK_VALUES,
+) -> Array:
     """Features (n, r) of rows X (n, i) from their observed entries alone. Equation E12.
 
     Parameters
@@ -107,13 +114,15 @@ def observed_features(X: Array, gaps: Gaps, factors: Factors, alpha: float | Arr
     gaps : (n, i) bool array
     factors : list of (I_k, r) arrays
     alpha : float or (r,) array
+    block_values : int
+        Values worked on at a time.
     """
     H = kernels.khatri_rao(factors)
     encoder = Encoder.from_factors(factors, alpha)
     r = H.shape[1]
     out = np.empty((len(X), r), dtype=H.dtype)
     ridge = np.broadcast_to(np.asarray(alpha, dtype=np.float64), r)
-    for at in _blocks(len(X), max(X.shape[1], r * r)):
+    for at in _blocks(len(X), max(X.shape[1], r * r), block_values):
         lacks = gaps[at]
         P = np.where(lacks, X.dtype.type(0), X[at]) @ H
         out[at] = encoder(P)
@@ -123,7 +132,7 @@ def observed_features(X: Array, gaps: Gaps, factors: Factors, alpha: float | Arr
         packed = np.packbits(lacks[some], axis=1)
         keys = np.ascontiguousarray(packed).view([("", packed.dtype, packed.shape[1])]).reshape(-1)
         _, first, pattern = np.unique(keys, return_index=True, return_inverse=True)
-        K = _observed_grams(lacks[some[first]], H)
+        K = _observed_grams(lacks[some[first]], H, block_values)
         # A ridge of the size of rounding, as in kernels.ridge_solve: few entries may be left.
         peak = np.einsum("urr->ur", K).max(axis=1)
         diagonal = np.einsum("urr->ur", K)
@@ -269,10 +278,10 @@ class MaskedViews(als.Views):
             if data is None or features is None:
                 continue
             for at in _blocks(len(data), data.shape[1]):
-                made = features[at] @ H.T
+                modelled = features[at] @ H.T
                 if gaps is not None:
-                    np.copyto(data[at], made, where=gaps[at])
-                left += float(kernels.row_norms_squared(data[at] - made).sum())
+                    np.copyto(data[at], modelled, where=gaps[at])
+                left += float(kernels.row_norms_squared(data[at] - modelled).sum())
         return left
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tensorcontrast.cp import kernels, losses
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import GraphPart, SignedGraph, label_change
-from tensorcontrast.cp.kmeans import cluster, find_cells
+from tensorcontrast.cp.kmeans import TUNING, KMeansTuning, cluster, find_cells
 from tensorcontrast.cp.losses import unit_rows
-from tensorcontrast.cp.partition import Held, Parts, Whole
+from tensorcontrast.cp.partition import InMemory, PartitionedArray, Partitions
 from tensorcontrast.cp.updates import contrast_features, row_objective
 from tensorcontrast.solvers import als
 from tensorcontrast.solvers.semi_supervised import likely_classes
@@ -44,40 +44,40 @@ class Pull(Protocol):
 class Solved:
     """Features of both views, wherever they are, and a call for value and terms."""
 
-    W: Held
-    V: Held
+    W: PartitionedArray
+    V: PartitionedArray
     finish: Callable[[], tuple[float, dict[str, float]]]
 
 
 def alternate_views(
-    parts: Parts,
-    P: Held,
-    P_view: Held,
+    partitions: Partitions,
+    P: PartitionedArray,
+    P_view: PartitionedArray,
     encoder: Encoder,
     pull: Pull,
     beta: float,
-    previous: tuple[Held, Held] = (None, None),
-    of: tuple[Held, ...] = (),
+    previous: tuple[PartitionedArray, PartitionedArray] = (None, None),
+    of: tuple[PartitionedArray, ...] = (),
 ) -> Solved:
-    """E9 for W given W̃, then for W̃ given W; all that parts need of each other are sums.
+    """E9 for W given W̃, then for W̃ given W; all that partitions need of each other are sums.
 
-    ``P`` and ``P_view`` (n, r), ``previous`` features and the arguments ``of`` of the pull are held
-    by the parts. Equation E9.
+    ``P`` and ``P_view`` (n, r), ``previous`` features and the arguments ``of`` of the pull are
+    arrays of each partition. Equation E9.
     """
     W_old, V_old = previous
-    V = parts.made(encoder, P_view) if V_old is None else V_old
-    sums = parts.summed(_PullSums(pull), V, *of)()
-    W, found = parts.step(_GivenOther(encoder, pull, sums, beta), P, W_old, V, *of)
+    V = partitions.mapped(encoder, P_view) if V_old is None else V_old
+    sums = partitions.summed(_PullSums(pull), V, *of)()
+    W, found = partitions.step(_GivenOther(encoder, pull, sums, beta), P, W_old, V, *of)
     *sums, damped_w, first = found()
-    V, last = parts.step(_GivenFirst(encoder, pull, sums, beta), P_view, V_old, W, *of)
+    V, last = partitions.step(_GivenFirst(encoder, pull, sums, beta), P_view, V_old, W, *of)
 
     def finish() -> tuple[float, dict[str, float]]:
         contrast, cosines, damped_v, second = last()
         return float(contrast), {
             "contrast": float(contrast),
-            "trans_inv": float(cosines) / parts.n_samples,
+            "trans_inv": float(cosines) / partitions.n_samples,
             "contraction": max(first.contraction, second.contraction),
-            "damped": float(max(damped_w, damped_v)) / parts.n_samples,
+            "damped": float(max(damped_w, damped_v)) / partitions.n_samples,
             "inner_iterations": float(first.n_iter + second.n_iter),
         }
 
@@ -187,6 +187,7 @@ class PLCContrast:
     #: Whether known labels also say what other windows are likely to be.
     spread_labels: bool = False
     seed: int = 0
+    tuning: KMeansTuning = TUNING
 
     def __call__(
         self, P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory
@@ -200,7 +201,7 @@ class PLCContrast:
             of = (graph.labels, graph.known, graph.weights)
             pull = self._pull(len(P), _count(graph.labels), _count(graph.known))
             solved = alternate_views(
-                Whole(len(P)), P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
+                InMemory(len(P)), P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
             )
             W, V, (value, measured) = solved.W, solved.V, solved.finish()
         return als.Features(W, V, value, self.beta, self._terms(value, measured, len(P), change))
@@ -214,37 +215,45 @@ class PLCContrast:
 
     def over(
         self,
-        parts: Parts,
-        P: Held,
-        P_view: Held,
+        partitions: Partitions,
+        P: PartitionedArray,
+        P_view: PartitionedArray,
         encoder: Encoder,
         memory: als.Memory,
-        known: Held = None,
+        known: PartitionedArray = None,
     ) -> Solved:
-        """Do so for windows in parts; the memory and ``known`` hold what these hold."""
+        """Do so for windows in partitions; the memory and ``known`` are arrays of these."""
         dtype, classes = encoder.K.dtype, _count(self.known)
         if self.known is not None and (self.known >= 0).all():
             labels, known, count = known, None, classes
         else:
-            W = parts.made(encoder, P)
-            count = min(self.n_clusters, parts.n_samples)
-            cells = find_cells(parts, W, count, dtype, centers=memory.centers, seed=self.seed)
+            W = partitions.mapped(encoder, P)
+            count = min(self.n_clusters, partitions.n_samples)
+            cells = find_cells(
+                partitions,
+                W,
+                count,
+                dtype,
+                centers=memory.centers,
+                seed=self.seed,
+                tuning=self.tuning,
+            )
             memory.centers = cells.centers
-            labels = parts.made(cells.labels, W)
+            labels = partitions.mapped(cells.labels, W)
         changed = None
         if memory.labels is not None:
-            changed = parts.summed(_changed, memory.labels, labels)
+            changed = partitions.summed(_changed, memory.labels, labels)
         memory.labels = labels
-        pull = self._pull(parts.n_samples, count, classes)
+        pull = self._pull(partitions.n_samples, count, classes)
         of = (labels, known, None)
         solved = alternate_views(
-            parts, P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
+            partitions, P, P_view, encoder, pull, self.beta, (memory.W, memory.V), of
         )
 
         def finish() -> tuple[float, dict[str, float]]:
             value, measured = solved.finish()
-            change = 1.0 if changed is None else float(changed()[0]) / parts.n_samples
-            return value, self._terms(value, measured, parts.n_samples, change)
+            change = 1.0 if changed is None else float(changed()[0]) / partitions.n_samples
+            return value, self._terms(value, measured, partitions.n_samples, change)
 
         return Solved(solved.W, solved.V, finish)
 
@@ -280,6 +289,7 @@ class PLCContrast:
                 clusterer=self.clusterer,
                 centers=memory.centers,
                 seed=self.seed,
+                tuning=self.tuning,
             )
         change, memory.labels = label_change(memory.labels, labels), labels
         if known is not None and self.spread_labels and (known >= 0).any():

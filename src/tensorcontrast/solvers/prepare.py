@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tensorcontrast.cp import compress, kernels, scaling
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, missing
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 from tensorcontrast.sources.source import (
     ArraySource,
     FreshSource,
@@ -40,12 +41,13 @@ class Preparation:
     spread: float
     #: Orthonormal bases (I_k, j_k) of the core; None: the data itself is fitted.
     bases: list[Array] | None = None
-    #: What each window is multiplied with where artefacts are held down (n,).
+    #: What each window is multiplied with where artefacts count less (n,).
     root_weights: Array | None = None
     #: Shapes of coupled blocks, side by side in a row, and their shares of the variance (E22);
     #: none for one tensor.
     block_dims: tuple[tuple[int, ...], ...] = ()
     block_shares: tuple[float, ...] = ()
+    tuning: Tuning = TUNING
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -137,16 +139,18 @@ class Preparation:
             mean, at = self.center[own].reshape(dims), own.stop
             # A block has its share of the variance, whatever the number of its entries.
             spread = self.spread * float(np.sqrt(share * self.center.size / mean.size))
-            made = TensorNoise().block(tensors, first, seed + b, mean, spread)
-            out[:, own] = made.reshape(len(block), -1)
+            noisy = TensorNoise().block(tensors, first, seed + b, mean, spread)
+            out[:, own] = noisy.reshape(len(block), -1)
         return out
 
     def compressed(
         self, source: Source, grams: Sequence[Array], wanted: Any, rank: int
     ) -> Preparation:
-        """Return the same with bases, where they pay, from the Gram matrix of each mode."""
+        """Return the same with bases, where they save work, from the Gram matrix of each mode."""
         found = [compress.spectrum(G) for G in grams]
-        ranks = compress.wanted_ranks(wanted, [values for values, _ in found], rank)
+        ranks = compress.wanted_ranks(
+            wanted, [values for values, _ in found], rank, self.tuning.compress
+        )
         if ranks is None or ranks == tuple(len(G) for G in grams):
             return self
         bases = [
@@ -178,9 +182,9 @@ class Preparation:
         The caller's function gets an array in memory as a whole, anything else block by block.
         """
         if augment is not None and isinstance(source, ArraySource):
-            made = augment(checks.read_only(source.X), rng)
+            augmented = augment(checks.read_only(source.X), rng)
             nan = allows_nan(source)
-            checked = checks.check_view(made, source.X.shape, source.dtype, nan=nan)
+            checked = checks.check_view(augmented, source.X.shape, source.dtype, nan=nan)
             return with_nan(ArraySource(checked, "view"), nan)
         seed = int(rng.integers(2**31))
         if augment is not None:
@@ -190,7 +194,15 @@ class Preparation:
         return source.mapped(change) if is_spread(source) else MappedSource(source, change)
 
 
-def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool) -> Preparation:
+def prepare(
+    source: Source,
+    wanted: Any,
+    rank: int,
+    *,
+    center: bool,
+    scale: bool,
+    tuning: Tuning = TUNING,
+) -> Preparation:
     """Learn mean, scale and bases in one to two passes over the windows.
 
     ``wanted`` is the setting ``compress``. "auto" leaves data in memory as they are.
@@ -199,40 +211,40 @@ def prepare(source: Source, wanted: Any, rank: int, *, center: bool, scale: bool
         missing.warn_if_compressed(wanted)
         n, mean, size = missing.learn(source, center=center)
         spread = size / float(np.sqrt(mean.size))
-        return Preparation(n, mean, size if scale else 1.0, spread)
+        return Preparation(n, mean, size if scale else 1.0, spread, tuning=tuning)
     if isinstance(source, ArraySource) and (wanted is None or isinstance(wanted, str)):
-        mean, size = scaling.learn(source.X, center=center)
+        mean, size = scaling.learn(source.X, center=center, head_windows=tuning.head_windows)
         spread = size / float(np.sqrt(mean.size))
-        return Preparation(len(source.X), mean, size if scale else 1.0, spread)
+        return Preparation(len(source.X), mean, size if scale else 1.0, spread, tuning=tuning)
     if is_spread(source) and not compress.may_compress(
-        wanted, (source.n_samples, *source.dims), rank
+        wanted, (source.n_samples, *source.dims), rank, tuning.compress
     ):
-        return _measure(source, center=center, scale=scale)
+        return _measure(source, center=center, scale=scale, tuning=tuning)
     if wanted is None and not is_spread(source):
-        return _measure_blocks(source, center=center, scale=scale)
-    moments = gather(source)
-    mean = moments.mean(center)
-    grams, energy = moments.centred(center)
-    size = float(np.sqrt(max(energy, 0.0) / moments.n))
-    scaling.check_spread(size, mean, (moments.n, *source.dims), source.dtype, center=center)
+        return _measure_blocks(source, center=center, scale=scale, tuning=tuning)
+    mode_grams = gather(source, tuning.head_windows)
+    mean = mode_grams.mean(center)
+    grams, energy = mode_grams.centred(center)
+    size = float(np.sqrt(max(energy, 0.0) / mode_grams.n))
+    scaling.check_spread(size, mean, (mode_grams.n, *source.dims), source.dtype, center=center)
     spread, size = size / float(np.sqrt(mean.size)), size if scale else 1.0
-    plain = Preparation(moments.n, mean.astype(source.dtype), size, spread)
+    plain = Preparation(mode_grams.n, mean.astype(source.dtype), size, spread, tuning=tuning)
     return plain.compressed(source, grams, wanted, rank)
 
 
-def gather(source: Source) -> compress.ModeGrams:
+def gather(source: Source, head_windows: int = TUNING.head_windows) -> compress.ModeGrams:
     """Sum up the first pass."""
     if is_spread(source):
-        return _gather(source)
-    moments: compress.ModeGrams | None = None
+        return _gather(source, head_windows)
+    mode_grams: compress.ModeGrams | None = None
     for block in source.blocks():
-        if moments is None:
-            moments = _begun(block[: scaling.HEAD])
-        moments.add(block)
-    if moments is None or moments.n < 2:
-        count = 0 if moments is None else moments.n
+        if mode_grams is None:
+            mode_grams = _begun(block[:head_windows])
+        mode_grams.add(block)
+    if mode_grams is None or mode_grams.n < 2:
+        count = 0 if mode_grams is None else mode_grams.n
         raise InvalidInputError(f"{source.name} has {count} windows; at least 2 are needed")
-    return moments
+    return mode_grams
 
 
 def _begun(head: Array) -> compress.ModeGrams:
@@ -249,45 +261,47 @@ def _check_count(source: SpreadSource) -> int:
     return source.n_samples
 
 
-def _gather(source: SpreadSource) -> compress.ModeGrams:
+def _gather(source: SpreadSource, head_windows: int) -> compress.ModeGrams:
     """Sum up the first pass where the blocks are."""
     n = _check_count(source)
-    out = _begun(source.head(scaling.HEAD))
-    sums = source.summed(partial(_moments, out.shift, out.unit))
+    out = _begun(source.head(head_windows))
+    sums = source.summed(partial(_sums_of_grams, out.shift, out.unit))
     out.total, *out.grams = sums
     out.n = n
     return out
 
 
-def _moments(shift: Array, unit: float, block: Array) -> list[Any]:
-    moments = compress.ModeGrams(shift, unit=unit)
-    moments.add(block)
-    return [moments.total, *moments.grams]
+def _sums_of_grams(shift: Array, unit: float, block: Array) -> list[Any]:
+    mode_grams = compress.ModeGrams(shift, unit=unit)
+    mode_grams.add(block)
+    return [mode_grams.total, *mode_grams.grams]
 
 
-def _measure(source: SpreadSource, *, center: bool, scale: bool) -> Preparation:
+def _measure(source: SpreadSource, *, center: bool, scale: bool, tuning: Tuning) -> Preparation:
     """Learn mean and scale alone where the blocks are, as :func:`scaling.learn` does."""
     n = _check_count(source)
     source.keep()
     shift = np.zeros(source.dims, dtype=source.dtype)
     if center:
-        shift = scaling.rough_mean(source.head(scaling.HEAD), center=True)
+        shift = scaling.rough_mean(source.head(tuning.head_windows), center=True)
     total, squares = source.summed(partial(_sums, shift, center))
-    return _from_sums(source, total, float(squares), n, shift, center=center, scale=scale)
+    ready = _from_sums(source, total, float(squares), n, shift, center=center, scale=scale)
+    return replace(ready, tuning=tuning)
 
 
-def _measure_blocks(source: Source, *, center: bool, scale: bool) -> Preparation:
+def _measure_blocks(source: Source, *, center: bool, scale: bool, tuning: Tuning) -> Preparation:
     """Learn mean and scale alone, block by block, as :func:`scaling.learn` does."""
     n, squares = 0, 0.0
     total, shift = np.zeros(source.dims), np.zeros(source.dims, dtype=source.dtype)
     for block in source.blocks():
         if n == 0:
-            shift = scaling.rough_mean(block[: scaling.HEAD], center=center)
+            shift = scaling.rough_mean(block[: tuning.head_windows], center=center)
         sums, more = scaling.sums_about(block, shift, center=center)
         n, total, squares = n + len(block), total + sums, squares + more
     if n < 2:
         raise InvalidInputError(f"{source.name} has {n} windows; at least 2 are needed")
-    return _from_sums(source, total, squares, n, shift, center=center, scale=scale)
+    ready = _from_sums(source, total, squares, n, shift, center=center, scale=scale)
+    return replace(ready, tuning=tuning)
 
 
 def _from_sums(

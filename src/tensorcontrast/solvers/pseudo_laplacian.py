@@ -20,6 +20,7 @@ from tensorcontrast.solvers.paper_als import PLCContrast
 from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.semi_supervised import likely_classes
 from tensorcontrast.solvers.settings import ALS, Gradient
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 
 Array = NDArray[Any]
 Known = NDArray[np.intp] | None
@@ -47,6 +48,7 @@ class Problem:
     count: Callable[[int, int], int]
     als: ALS = field(default_factory=ALS)
     gradient: Gradient = field(default_factory=Gradient)
+    tuning: Tuning = TUNING
 
 
 def contrast(
@@ -96,6 +98,7 @@ def _of_beta(problem: Problem, n_samples: int, known: Known, seed: int, beta: fl
         known=known,
         spread_labels=problem.graph != "true",
         seed=seed,
+        tuning=problem.tuning.kmeans,
     )
 
 
@@ -140,7 +143,8 @@ def closed_form(
     first = views.draw().alone()
     seed = int(rng.integers(2**31))
     plain = replace(runs, warm_up=0, balance=True)
-    fit = plain.best(first, als.no_contrast, rng)
+    fit = plain.best(first, runs.plain, rng)
+    fit.contrast = als.no_contrast  # features are linear in the window, whatever the factors are
     fit.learned = {
         "beta_": 0.0,
         "gamma_": float(problem.gamma),
@@ -155,7 +159,7 @@ def closed_form(
         if not problem.als.trans_inv:
             nuisance = None
         elif nuisance is None:
-            nuisance = _between_views(views)
+            nuisance = _between_views(views, problem.tuning.gls.max_deviations)
         found, classes = _metric(problem, runs.alpha, fit, first, known, count, seed, nuisance)
     except KeyboardInterrupt:  # the CPD stands
         fit.interrupted = True
@@ -182,7 +186,7 @@ def _metric(
 
     Of very many windows a random sample is used, as in a descent.
     """
-    rows = gradient.sampled(first.n_samples, seed)
+    rows = gradient.sampled(first.n_samples, seed, problem.tuning.max_descent_windows)
     some = gradient.rows_in_memory(first, rows)
     assert isinstance(some, als.Views)
     own = known if known is None or rows is None else known[rows]
@@ -198,6 +202,7 @@ def _metric(
         nuisance,
         gls.Contrast(partial(pseudo_classes, problem, count, own, seed), float(problem.gamma)),
         (1.0 + problem.epsilon) * error,
+        problem.tuning.gls,
     )
     return found, classes if rows is None else None
 
@@ -206,7 +211,13 @@ def pseudo_classes(problem: Problem, count: int, known: Known, seed: int, W: Arr
     """Pseudo class of each window from its features W (n, r), known labels put in. Equation E2."""
     if known is not None and (known >= 0).all():
         return known
-    classes, _ = cluster(W, min(count, len(W)), clusterer=problem.clusterer, seed=seed)
+    classes, _ = cluster(
+        W,
+        min(count, len(W)),
+        clusterer=problem.clusterer,
+        seed=seed,
+        tuning=problem.tuning.kmeans,
+    )
     if known is None:
         return classes
     likely = known if problem.graph == "true" else likely_classes(W, known)[0]
@@ -214,12 +225,12 @@ def pseudo_classes(problem: Problem, count: int, known: Known, seed: int, W: Arr
     return np.unique(joined, return_inverse=True)[1].astype(np.intp)
 
 
-def _between_views(views: als.AnyViews) -> Array | None:
-    """Differences (m, i) between both views of some windows; None without a second view."""
+def _between_views(views: als.AnyViews, most: int) -> Array | None:
+    """Differences (m, i) between both views of ``most`` windows; None without a second view."""
     drawn = views.draw()
     if isinstance(drawn, als.Views) and drawn.V is None:
         return None
-    some = np.linspace(0, drawn.n_samples - 1, min(drawn.n_samples, gls.MAX_DEVIATIONS))
+    some = np.linspace(0, drawn.n_samples - 1, min(drawn.n_samples, most))
     both = drawn.rows(some.astype(np.intp))
     return None if both.V is None else np.asarray(both.V - both.X)
 
@@ -290,4 +301,4 @@ def _largest_beta(
     def error(fit: Fit) -> float:
         return fit.final_features(fixed, runs.alpha)[1]
 
-    return largest_inside(plain, trial, error, problem.epsilon)
+    return largest_inside(plain, trial, error, problem.epsilon, problem.tuning)

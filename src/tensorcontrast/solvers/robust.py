@@ -20,6 +20,7 @@ from tensorcontrast.cp import compress, kernels, scaling
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, missing, start
 from tensorcontrast.solvers.prepare import Preparation
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 from tensorcontrast.sources.source import Source, allows_nan
 
 Array = NDArray[Any]
@@ -58,6 +59,7 @@ def prepare(
     center: bool,
     scale: bool,
     block_dims: start.BlockDims = (),
+    tuning: Tuning = TUNING,
 ) -> Preparation:
     """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``."""
     gaps = allows_nan(source) and missing.any_missing(source)
@@ -66,13 +68,13 @@ def prepare(
         wanted = None
     mean = _median(source) if center else np.zeros(source.dims, dtype=source.dtype)
     for _ in range(MEAN_ROUNDS):
-        held = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
-        mean, _ = _moments(source, held**2, center=center)
-    if len(held) < 2:
-        raise InvalidInputError(f"{source.name} has {len(held)} windows; at least 2 are needed")
-    ready = _weighted(source, held, wanted, rank, center=center, scale=scale)
-    held = _by_model(source, ready, held, rank, block_dims)
-    return _weighted(source, held, wanted, rank, center=center, scale=scale)
+        roots = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
+        mean, _ = _weighted_mean(source, roots**2, center=center)
+    if len(roots) < 2:
+        raise InvalidInputError(f"{source.name} has {len(roots)} windows; at least 2 are needed")
+    ready = _weighted(source, roots, wanted, rank, center=center, scale=scale, tuning=tuning)
+    roots = _by_model(source, ready, roots, rank, block_dims)
+    return _weighted(source, roots, wanted, rank, center=center, scale=scale, tuning=tuning)
 
 
 def _median(source: Source) -> Array:
@@ -110,7 +112,7 @@ def _square_norms(source: Source, mean: Array) -> Iterator[Array]:
         yield square_rows((block - mean).reshape(len(block), -1))
 
 
-def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
+def _weighted_mean(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
     """Weighted mean tensor (zeros without ``center``), and each position's sum of weights."""
     total = np.zeros(source.dims)
     counts = np.zeros(source.dims)
@@ -127,11 +129,18 @@ def _moments(source: Source, weights: Array, *, center: bool) -> tuple[Array, Ar
 
 
 def _weighted(
-    source: Source, held: Array, wanted: Any, rank: int, *, center: bool, scale: bool
+    source: Source,
+    roots: Array,
+    wanted: Any,
+    rank: int,
+    *,
+    center: bool,
+    scale: bool,
+    tuning: Tuning,
 ) -> Preparation:
     """Mean, scale and bases of windows that are drawn in by these factors h (n,)."""
-    weights = held**2
-    mean, counts = _moments(source, weights, center=center)
+    weights = roots**2
+    mean, counts = _weighted_mean(source, weights, center=center)
     squares = np.zeros(source.dims)
     at = 0
     for block in source.blocks():
@@ -144,8 +153,8 @@ def _weighted(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
     spread = size / float(np.sqrt(mean.size))
-    ready = Preparation(n, mean, size if scale else 1.0, spread, root_weights=held)
-    if not compress.may_compress(wanted, (n, *source.dims), rank):
+    ready = Preparation(n, mean, size if scale else 1.0, spread, root_weights=roots, tuning=tuning)
+    if not compress.may_compress(wanted, (n, *source.dims), rank, tuning.compress):
         return ready
     grams = [np.zeros((d, d)) for d in source.dims]
     for block in ready.centred(source):
@@ -155,7 +164,7 @@ def _weighted(
 
 
 def _by_model(
-    source: Source, ready: Preparation, held: Array, rank: int, block_dims: start.BlockDims
+    source: Source, ready: Preparation, roots: Array, rank: int, block_dims: start.BlockDims
 ) -> Array:
     """Factors h by the residuals of a short CPD, found anew after every few sweeps."""
     X, norm = ready.rows(source)
@@ -173,10 +182,10 @@ def _by_model(
         for _ in range(SWEEPS):
             factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)
         memory.W = None
-        found = huber_weights(_residual_norms(views, factors) / (held * np.sqrt(seen)))
-        X *= (found / held)[:, None].astype(X.dtype)
-        held = found
-    return held
+        found = huber_weights(_residual_norms(views, factors) / (roots * np.sqrt(seen)))
+        X *= (found / roots)[:, None].astype(X.dtype)
+        roots = found
+    return roots
 
 
 def _residual_norms(views: als.Views, factors: Factors) -> Array:

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tensorcontrast.cp import compress, sketch
-from tensorcontrast.solvers import als, checkpoint, start
+from tensorcontrast.cp import compress, kernels, sketch
+from tensorcontrast.cp import nonnegative as hals
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, checkpoint, nonnegative, start
 from tensorcontrast.solvers.convergence import Callback, History, Monitor
 from tensorcontrast.solvers.settings import ALS
+from tensorcontrast.solvers.tuning import TUNING, Tuning
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -89,6 +92,14 @@ class Runs:
     recorder: checkpoint.Recorder = checkpoint.NOTHING
     #: Whether sweeps also balance the lengths of columns (:func:`.als.balanced`).
     balance: bool = False
+    tuning: Tuning = TUNING
+    #: Whether features and factors have no negative entries (:mod:`.nonnegative`).
+    nonnegative: bool = False
+
+    @property
+    def plain(self) -> als.Contrast:
+        """Features without a contrast."""
+        return nonnegative.contrast if self.nonnegative else als.no_contrast
 
     @property
     def _dims(self) -> tuple[int, ...]:
@@ -101,9 +112,16 @@ class Runs:
         """Factors to start from, in the core where there is one."""
         if isinstance(self.settings.init, str):
             wanted = start.shapes(self._dims, self.rank, self.block_dims)
-            drawn = start.in_blocks(start.drawn(wanted, views.dtype, rng), self.block_dims)
+            found = start.drawn(wanted, views.dtype, rng)
+            if self.nonnegative:
+                return start.in_blocks([np.abs(U) for U in found], self.block_dims)
+            drawn = start.in_blocks(found, self.block_dims)
             return als.turned(views, drawn, self.alpha)
         given = start.given(self.settings.init, self.dims, self.rank, views.dtype, self.block_dims)
+        if self.nonnegative and any((U < 0).any() for U in given):
+            raise InvalidInputError(
+                "init holds negative entries, and nonnegative=True needs factors without any"
+            )
         return compress.compress_factors(given, self.bases)
 
     def best(self, views: als.AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
@@ -139,16 +157,17 @@ class Runs:
         return self.settings.batch_size is not None or views.fresh
 
     def _sketch(self, views: als.Views, rng: np.random.Generator) -> als.Views | None:
-        """Few rows that stand for all windows in iterations without contrast, where that pays."""
+        """Few rows that stand for all windows without contrast, where that is faster."""
         size = int(np.prod(self._dims))
-        few = self.settings.max_iter <= 2 * sketch.FINISH
+        tuning = self.tuning.sketch
+        few = self.settings.max_iter <= 2 * tuning.final_sweeps
         if (
             self.settings.compress != "auto"
             or few
-            or not sketch.worthwhile(views.n_samples, size, self.rank)
+            or not sketch.worthwhile(views.n_samples, size, self.rank, tuning)
         ):
             return None
-        return _sketched(views, self.rank, size, int(rng.integers(2**31)))
+        return _sketched(views, tuning.rows_per_rank * self.rank, size, int(rng.integers(2**31)))
 
     def _staged(
         self,
@@ -161,28 +180,31 @@ class Runs:
         """Iterate once from these factors; first on few rows where they stand for all windows."""
         if sketched is None:
             return self.once(views, factors, contrast, rng)
-        left = self.settings.max_iter - sketch.FINISH
-        small = None if self.block_dims else _cores(sketched, self._dims, self.rank)
+        row_sweeps, final_sweeps = self.tuning.sketch.row_sweeps, self.tuning.sketch.final_sweeps
+        left = self.settings.max_iter - final_sweeps
+        small = None
+        if not self.block_dims:
+            small = _cores(sketched, self._dims, self.rank, self.tuning.compress)
         fit: Fit | None = None
-        if small is not None and left > 2 * sketch.ROW_SWEEPS:
+        if small is not None and left > 2 * row_sweeps:
             first = self._stage(
-                *small, left - sketch.ROW_SWEEPS, self.settings.tol, factors, contrast, rng
+                *small, left - row_sweeps, self.settings.tol, factors, contrast, rng
             )
             fit = first
             if first.goes_on:
-                args = (sketched, None, sketch.ROW_SWEEPS, 0.0, first.factors, contrast, rng, first)
+                args = (sketched, None, row_sweeps, 0.0, first.factors, contrast, rng, first)
                 fit = self._stage(*args)
                 done = len(first.history["objective"])
-                if fit.goes_on and sketch.cores_failed(fit.history["objective"], done):
+                if fit.goes_on and sketch.cores_failed(
+                    fit.history["objective"], done, self.tuning.sketch.min_fall_of_failure
+                ):
                     fit = None  # cores were too small to tell: begin anew, on the rows
         if fit is None:
             first = fit = self._stage(
                 sketched, None, left, self.settings.tol, factors, contrast, rng
             )
         if fit.goes_on:
-            fit = self._stage(
-                views, None, sketch.FINISH, 0.0, fit.factors, contrast, rng, after=fit
-            )
+            fit = self._stage(views, None, final_sweeps, 0.0, fit.factors, contrast, rng, after=fit)
         else:
             fit.memory = als.Memory()  # its rows are not the windows
         # Whether the fit has settled is a question to the stage that had a tolerance.
@@ -231,9 +253,7 @@ class Runs:
             tol=self.settings.tol,
             patience=self.settings.patience,
             size=0.5 * first.norm_squared,
-            falls=contrast is als.no_contrast
-            and self.settings.batch_size is None
-            and not views.fresh,
+            falls=contrast is self.plain and self.settings.batch_size is None and not views.fresh,
             callback=self.callback,
             verbose=self.verbose,
         )
@@ -252,7 +272,7 @@ class Runs:
                 factors,
                 contrast,
                 alpha=self.alpha,
-                warm_up=self.warm_up,
+                warm_up=0 if self.nonnegative else self.warm_up,
                 monitor=monitor,
                 batch_size=self.settings.batch_size,
                 step_size=self.settings.step_size,
@@ -260,6 +280,7 @@ class Runs:
                 memory=memory,
                 balance=self.balance,
                 keep=keep,
+                update=hals.update_factors if self.nonnegative else kernels.update_factors,
             )
         if self._drawn(views):
             memory.W = memory.V = None
@@ -275,24 +296,24 @@ class Runs:
         )
 
 
-def _sketched(views: als.Views, rank: int, size: int, seed: int) -> als.Views | None:
-    """Rows that stand for the windows of views without a second one; None where there are none."""
-    sums = views.sketch_sums(sketch.directions(size, rank, views.dtype, seed))
+def _sketched(views: als.Views, count: int, size: int, seed: int) -> als.Views | None:
+    """At most ``count`` rows that stand for the windows of views without a second one, or None."""
+    sums = views.sketch_sums(sketch.directions(size, count, views.dtype, seed))
     if sums is None or not all(np.isfinite(part).all() for part in sums):
         return None
     return als.Views(sketch.rows(*sums, views.dtype), None, views.norm_x, 0.0)
 
 
 def _cores(
-    sketched: als.Views, dims: tuple[int, ...], rank: int
+    sketched: als.Views, dims: tuple[int, ...], rank: int, tuning: compress.CompressTuning
 ) -> tuple[als.Views, list[Array]] | None:
     """Cores of the rows of a sketch and their bases; None where they are not much smaller."""
     size = int(np.prod(dims))
-    if size < compress.MIN_REDUCTION * compress.CORE_PER_RANK * rank:
+    if not compress.may_shrink(size, rank, tuning):
         return None
     tensors = sketched.X.reshape(len(sketched.X), *dims)
     found = [compress.spectrum(G) for G in compress.mode_grams(tensors)]
-    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank)
+    ranks = compress.wanted_ranks("auto", [values for values, _ in found], rank, tuning)
     if ranks is None:
         return None
     bases = [V[:, :j].astype(sketched.dtype) for (_, V), j in zip(found, ranks, strict=True)]

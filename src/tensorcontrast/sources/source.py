@@ -22,6 +22,19 @@ from tensorcontrast.utils.arrays import as_array
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class BlockSize:
+    """Tuning numbers of the blocks that a source reads: they bound memory, not results."""
+
+    #: Values of a block, at most (64 MiB in float32).
+    max_values: int = CHUNK_VALUES
+    #: Windows of a strip. Large blocks are whole strips, so that all fits take the same sums.
+    strip_rows: int = threads.STRIP_ROWS
+
+
+BLOCK_SIZE = BlockSize()
+
+
 class Source(Protocol):
     """Windows (n, I_1, …, I_K), read block by block and as often as needed."""
 
@@ -53,13 +66,13 @@ class Source(Protocol):
 class ArraySource:
     """A checked array in memory, read in blocks of bounded size."""
 
-    def __init__(self, X: Array, name: str = "X") -> None:
-        self.X, self.name = X, name
+    def __init__(self, X: Array, name: str = "X", block_size: BlockSize = BLOCK_SIZE) -> None:
+        self.X, self.name, self.block_size = X, name, block_size
         self.dims, self.dtype, self.n_samples = X.shape[1:], X.dtype, len(X)
 
     def blocks(self) -> Iterator[Array]:
         """Give views of the array, a few windows at a time."""
-        step = samples_a_block(self.dims)
+        step = samples_a_block(self.dims, self.block_size)
         for start in range(0, len(self.X), step):
             yield self.X[start : start + step]
 
@@ -67,7 +80,13 @@ class ArraySource:
 class StoredSource:
     """Anything with ``shape``, ``dtype`` and slices of windows: ``np.memmap``, Zarr, HDF5."""
 
-    def __init__(self, X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> None:
+    def __init__(
+        self,
+        X: Any,
+        dtype: np.dtype[Any] | None = None,
+        name: str = "X",
+        block_size: BlockSize = BLOCK_SIZE,
+    ) -> None:
         shape = tuple(int(d) for d in X.shape)
         if len(shape) < 2 or 0 in shape:
             raise InvalidInputError(
@@ -75,11 +94,11 @@ class StoredSource:
                 "needed"
             )
         self.X, self.name, self.n_samples, self.dims = X, name, shape[0], shape[1:]
-        self.dtype = dtype or working_dtype(X.dtype, name)
+        self.dtype, self.block_size = dtype or working_dtype(X.dtype, name), block_size
 
     def blocks(self) -> Iterator[Array]:
         """Read and check some windows at a time."""
-        step = samples_a_block(self.dims)
+        step = samples_a_block(self.dims, self.block_size)
         chunk = getattr(self.X, "chunks", None)
         if chunk and isinstance(chunk[0], int) and chunk[0] < step:
             step -= step % chunk[0]  # whole chunks of the store, so that none is read twice
@@ -153,14 +172,14 @@ class MappedSource:
         """Change and check block by block."""
         at = 0
         for block in self.source.blocks():
-            made = self.function(checks.read_only(block), at)
-            made = as_array(made, self.name, missing=self.missing, first=at)
-            if made.shape != block.shape:
+            augmented = self.function(checks.read_only(block), at)
+            augmented = as_array(augmented, self.name, missing=self.missing, first=at)
+            if augmented.shape != block.shape:
                 raise InvalidInputError(
-                    f"augment made windows of shape {made.shape} from {block.shape}; "
+                    f"augment made windows of shape {augmented.shape} from {block.shape}; "
                     "it must keep the shape"
                 )
-            yield checked_block(made, self, at)
+            yield checked_block(augmented, self, at)
             at += len(block)
 
 
@@ -171,11 +190,11 @@ class FreshSource:
     draw: Callable[[], Source]
 
 
-def samples_a_block(dims: tuple[int, ...]) -> int:
+def samples_a_block(dims: tuple[int, ...], size: BlockSize = BLOCK_SIZE) -> int:
     """How many windows of these dims are read at a time: whole strips, or a part of one."""
-    most = max(1, CHUNK_VALUES // max(1, int(np.prod(dims))))
-    if most >= threads.STRIP_ROWS:
-        return most - most % threads.STRIP_ROWS
+    most = max(1, size.max_values // max(1, int(np.prod(dims))))
+    if most >= size.strip_rows:
+        return most - most % size.strip_rows
     return 1 << (most.bit_length() - 1)
 
 
@@ -228,16 +247,21 @@ def is_dask(X: Any) -> bool:
     )
 
 
-def lazy(X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> Source | None:
+def lazy(
+    X: Any,
+    dtype: np.dtype[Any] | None = None,
+    name: str = "X",
+    block_size: BlockSize = BLOCK_SIZE,
+) -> Source | None:
     """Return the source of data that is not in memory; None for arrays and array-likes."""
     if is_dask(X):
         from tensorcontrast.distributed.source import DaskSource
 
-        return DaskSource(X, dtype, name)
+        return DaskSource(X, dtype, name, block_size)
     if isinstance(X, ArraySource | StoredSource | ChunkSource):
         return X
     if isinstance(X, np.memmap):
-        return StoredSource(X, dtype, name) if X.ndim > 1 else None
+        return StoredSource(X, dtype, name, block_size) if X.ndim > 1 else None
     if isinstance(X, np.ndarray | list | tuple) or X is None or np.isscalar(X):
         return None
     if hasattr(X, "toarray") or isinstance(X, Mapping | Set):  # these are no chunks
@@ -247,7 +271,7 @@ def lazy(X: Any, dtype: np.dtype[Any] | None = None, name: str = "X") -> Source 
         return source
     if hasattr(X, "shape") and hasattr(X, "dtype") and hasattr(X, "__getitem__"):
         stored = not (hasattr(X, "__array_interface__") or hasattr(X, "iloc"))
-        return StoredSource(X, dtype, name) if stored and _is_store(X) else None
+        return StoredSource(X, dtype, name, block_size) if stored and _is_store(X) else None
     if isinstance(X, Iterator):
         raise InvalidTypeError(
             f"{name} is {type(X).__name__}, which can be read once; a fit reads its data a few "

@@ -35,7 +35,7 @@ def by_strips(
     of its own, so that a window's view does not depend on the blocks in which the windows come. A
     strip that the block cuts is filled up with windows of the block.
     """
-    parts = []
+    strips = []
     for strip in range(first // CALL_STRIP, -(-(first + len(X)) // CALL_STRIP)):
         begin = strip * CALL_STRIP
         lo, hi = max(begin, first), min(begin + CALL_STRIP, first + len(X))
@@ -44,15 +44,15 @@ def by_strips(
         size = min(CALL_STRIP, n_samples - begin)
         if hi - lo < size:
             rows = rows[np.clip(np.arange(begin, begin + size) - lo, 0, hi - lo - 1)]
-        made = augment(checks.read_only(rows), np.random.default_rng([seed, strip]))
-        made = as_array(made, "the augmented view", way="", first=begin)
-        if made.shape != rows.shape:
+        augmented = augment(checks.read_only(rows), np.random.default_rng([seed, strip]))
+        augmented = as_array(augmented, "the augmented view", way="", first=begin)
+        if augmented.shape != rows.shape:
             raise InvalidInputError(
-                f"augment made windows of shape {made.shape} from {rows.shape}; "
+                f"augment made windows of shape {augmented.shape} from {rows.shape}; "
                 "it must keep the shape"
             )
-        parts.append(made[lo - begin : hi - begin])
-    return np.concatenate(parts)
+        strips.append(augmented[lo - begin : hi - begin])
+    return np.concatenate(strips)
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ def learn_blocks(transformers: Sequence[Any], signals: np.ndarray) -> SignalBloc
 
 
 def _rows(transformer: Any, X: np.ndarray) -> np.ndarray:
-    made = np.asarray(checks.plain_output(transformer, X))
-    return made.reshape(len(made), -1)
+    tensors = np.asarray(checks.plain_output(transformer, X))
+    return tensors.reshape(len(tensors), -1)
 
 
 def check_scales(scales: Any, count: int) -> tuple[float, ...]:

@@ -28,16 +28,21 @@ from tensorcontrast.recordings.signals import (
     some_windows,
     typical_spread,
     warn_if_transposed,
-    without_level,
+    without_offset,
 )
 from tensorcontrast.utils import checks, learned, threads
 from tensorcontrast.utils.component_names import ComponentNamesMixin
 
-MAX_LEARNING_WINDOWS = 2048
-"""Windows from which the principal components are learned, at most."""
 
-MAX_BIAS_WINDOWS = 128
-"""Windows from which the biases are learned, at most."""
+@dataclass(frozen=True)
+class ConvolutionTuning:
+    """Tuning numbers of what is learned from windows."""
+
+    #: Windows from which the principal components are learned.
+    max_learning_windows: int = 2048
+    #: Windows from which the biases are learned.
+    max_bias_windows: int = 128
+
 
 MIN_POSITIONS = 256
 """Windows of s times as many samples are convolved at every s-th position."""
@@ -158,6 +163,9 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         ],
     }
 
+    #: Limits of the work of a fit; tests set others.
+    _tuning: ConvolutionTuning = ConvolutionTuning()
+
     def __init__(
         self,
         n_components: int = 256,
@@ -197,26 +205,40 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_finite(signals)
         unit = float32_unit(typical_spread(some_windows(signals)))
         _check_range(signals, unit)
-        with learned.learning(self) as model:
-            model._learn(signals, unit)
+        learned.assign(self, self._learn(signals, unit))
         return self
 
-    def _learn(self, X: np.ndarray, unit: float) -> None:
+    def _fit_in_unit(self, X: np.ndarray, unit: float) -> ConvolutionFeatures:
         """Fit to finite windows (n, c, t), which are divided by ``unit`` first."""
+        checks.check_parameters(self)
+        learned.assign(self, self._learn(X, unit))
+        return self
+
+    def _learn(self, X: np.ndarray, unit: float) -> dict[str, Any]:
+        """Return the learned attributes of finite windows, divided by ``unit`` first."""
         _, n_channels, n_times = X.shape
-        X = X[:: -(-len(X) // MAX_LEARNING_WINDOWS)]
+        X = X[:: -(-len(X) // self._tuning.max_learning_windows)]
         steps = dilation_steps(n_times, self.dilations)
         weights = _draw_channels(_generator(self.random_state), len(steps), n_channels)
         weights = weights * _inverse_sds(X, unit)
-        some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]
+        some = X[:: -(-len(X) // self._tuning.max_bias_windows)]
         biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit, self.n_jobs)
         values = _KernelBank(steps, weights, biases, unit).ppv(X, self.n_jobs)
         pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
-        self.dilations_, self.channel_weights_, self.biases_ = steps, weights, biases
-        self.mean_, self.scale_, self.components_, self.explained_variance_ = pca
-        self.unit_ = float(unit)
-        self.n_channels_in_, self.n_times_in_ = n_channels, n_times
-        self._projection = self._make_projection()
+        mean, scale, components, explained_variance = pca
+        return {
+            "dilations_": steps,
+            "channel_weights_": weights,
+            "biases_": biases,
+            "mean_": mean,
+            "scale_": scale,
+            "components_": components,
+            "explained_variance_": explained_variance,
+            "unit_": float(unit),
+            "n_channels_in_": n_channels,
+            "n_times_in_": n_times,
+            "_projection": _projection(components, scale),
+        }
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of windows.
@@ -250,12 +272,48 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         signals = self._check_signals(X)
         return self._bank().ppv(signals, self.n_jobs)
 
+    def outputs(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the outputs of all kernels at each dilation, and the part of each channel in them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_windows, n_channels, n_times)
+            Some windows, whose outputs are in memory for one dilation at a time.
+
+        Yields
+        ------
+        outputs : ndarray of shape (n_windows, n_positions, 84)
+            What is compared with the biases to give the PPV, at every position of `stride_`.
+        by_channel : ndarray of shape (n_channels, n_windows, n_positions, 84)
+            Sums to the outputs, to rounding.
+        """
+        signals = self._check_signals(X)
+        n, c, _ = signals.shape
+        bank = self._bank()
+
+        def convolve(some: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+            convolutions = _Convolutions(self.dilations_, weights, self.n_times_in_, bank.unit)
+            convolutions.step = n
+            shape = (convolutions.positions, n, convolutions.n_kernels)
+            return (values.reshape(shape).swapaxes(0, 1) for values in convolutions(some))
+
+        whole = convolve(signals, self.channel_weights_)
+        own = [
+            convolve(signals[:, i : i + 1], self.channel_weights_[:, :, i : i + 1])
+            for i in range(c)
+        ]
+        with threads.single("blas"):
+            for values, *parts in zip(whole, *own, strict=True):
+                yield values, np.stack(parts)
+
+    @property
+    def stride_(self) -> int:
+        """Samples from one position of the kernels to the next."""
+        check_is_fitted(self)
+        return max(1, self.n_times_in_ // MIN_POSITIONS)
+
     def _bank(self) -> _KernelBank:
         return _KernelBank(self.dilations_, self.channel_weights_, self.biases_, self.unit_)
-
-    def _make_projection(self) -> np.ndarray:
-        """Matrix (m, p) that centred PPV are multiplied with: scaling and PCA in one."""
-        return np.ascontiguousarray(self.components_.T / self.scale_[:, None])
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without the projection, which can be rebuilt."""
@@ -266,7 +324,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Restore the state, and rebuild what it leaves out."""
         super().__setstate__(state)
         if hasattr(self, "components_"):
-            self._projection = self._make_projection()
+            self._projection = _projection(self.components_, self.scale_)
 
     def _check_signals(self, X: Any) -> np.ndarray:
         """Return ``X`` as an array of windows like those of `fit`."""
@@ -325,7 +383,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError("biases_ of ConvolutionFeatures decreases; fit again")
         if (self.scale_ <= 0).any():
             raise InvalidInputError("scale_ of ConvolutionFeatures is not positive; fit again")
-        self._projection = self._make_projection()
+        self._projection = _projection(self.components_, self.scale_)
 
     @property
     def _n_features_out(self) -> int:
@@ -511,7 +569,7 @@ class _Convolutions:
         c, s, size = self.n_channels, self.stride, self.positions
         length = -(-(self.n_times + 2 * self.pad) // s)
         padded = np.zeros((self.step, c, length * s), np.float32)
-        values, level = without_level(X, padded.dtype, self.unit)
+        values, level = without_offset(X, padded.dtype, self.unit)
         if level is not None:
             padded[: len(X)] = -level
         padded[: len(X), :, self.pad : self.pad + self.n_times] = values
@@ -591,6 +649,11 @@ def _principal_components(
     found = mean, scale, components, sums / max(n - 1, 1)
     as_float32 = tuple(values.astype(np.float32) for values in found)
     return as_float32[0], as_float32[1], as_float32[2], as_float32[3]
+
+
+def _projection(components: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Matrix (m, p) that centred PPV are multiplied with: scaling and PCA in one."""
+    return np.ascontiguousarray(components.T / scale[:, None])
 
 
 def _column_scale(C: np.ndarray, exponent: float) -> np.ndarray:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import without_gaps
 from tensorcontrast.sources.source import (
+    BLOCK_SIZE,
+    BlockSize,
     checked_block,
     forget_pages,
     samples_a_block,
@@ -39,6 +41,8 @@ class SpectrogramSource:
         ``seed`` and its place among all signals give: a view is the same whenever it is made, and
         in whichever blocks.
     seed : int
+    block_size : BlockSize
+        How many windows are transformed at a time.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class SpectrogramSource:
         tensorize: Any,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         seed: int = 0,
+        block_size: BlockSize = BLOCK_SIZE,
     ) -> None:
         self.signals, self.tensorize, self.augment, self.seed = signals, tensorize, augment, seed
+        self.block_size = block_size
         self.name = "X" if augment is None else "view"
         #: NaN are missing values where the transformer says so.
         self.missing = getattr(tensorize, "missing", "error") == "mask"
@@ -70,15 +76,19 @@ class SpectrogramSource:
             # An augmentation needs whole signals; what was not observed is not in the view either.
             gaps = np.isnan(signals) if self.missing else False
             whole = without_gaps(signals) if self.missing else signals
-            made = by_strips(
+            augmented = by_strips(
                 whole, start, augment=self.augment, seed=self.seed, n_samples=self.n_samples
             )
-            signals = np.where(gaps, made.dtype.type(np.nan), made) if np.any(gaps) else made
+            signals = (
+                np.where(gaps, augmented.dtype.type(np.nan), augmented)
+                if np.any(gaps)
+                else augmented
+            )
         return np.asarray(self.tensorize.transform(signals))
 
     def blocks(self) -> Iterator[Array]:
         """Transform some signals at a time, checked."""
-        step = samples_a_block(self.dims)
+        step = samples_a_block(self.dims, self.block_size)
         for start in range(0, self.n_samples, step):
             tensors = self._tensors(start, start + step)
             forget_pages(self.signals)

@@ -38,6 +38,7 @@ from tensorcontrast.tensorize.stft import (
 )
 from tensorcontrast.utils import learned
 from tensorcontrast.utils.arrays import float_type
+from tensorcontrast.utils.estimators import with_learned
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
@@ -223,12 +224,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         """
         self._check_params()
         self._check_rate(X)
-        with learned.learning(self) as model:
-            model._learn(X)
+        learned.assign(self, self._learn(X))
         return self
 
-    def _learn(self, X: Any) -> None:
-        """Fit this estimator, which has learned nothing yet."""
+    def _learn(self, X: Any) -> dict[str, Any]:
+        """Return the learned attributes."""
         X = as_signals(X, missing=self.missing == "mask")
         if len(X) == 0:
             raise InvalidInputError("X holds no sample; fit needs at least one")
@@ -240,21 +240,27 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"signals of {n_times} samples are too short for n_fft={n_fft}; use an n_fft of at "
                 f"most {n_times}, or longer windows"
             )
-        self.n_fft_, self.hop_ = n_fft, hop
-        self.n_channels_in_, self.n_times_in_ = X.shape[1], n_times
-        some = some_windows(X)
-        self.unit_ = self._unit(some)
-        self.n_quantiles_ = None
+        unit = self._unit(some_windows(X))
+        n_quantiles = None
         if self.n_quantiles is not None:
-            self.n_quantiles_ = min(int(self.n_quantiles), n_frames(n_times, n_fft, hop))
-        self._frames = self._make_frames()
-        self.output_shape_ = self._frames.shape(X.shape[1], n_times)
+            n_quantiles = min(int(self.n_quantiles), n_frames(n_times, n_fft, hop))
+        frames = self._make_frames(n_fft, hop, n_quantiles, unit)
         rate = 1.0 if self.fs is None else float(self.fs)
         rows = np.fft.rfftfreq(n_fft, 1 / rate)
-        self.frequencies_ = np.concatenate([rows, np.zeros(int(self.mean_row))])
-        starts = hop * np.arange(self._frames.in_time(X.shape[1], n_times)[2])
-        self.times_ = (starts + (n_fft - 1) / 2) / rate
-        self.covered_ = self._weights()[1]
+        starts = hop * np.arange(frames.in_time(X.shape[1], n_times)[2])
+        return {
+            "n_fft_": n_fft,
+            "hop_": hop,
+            "n_channels_in_": X.shape[1],
+            "n_times_in_": n_times,
+            "unit_": unit,
+            "n_quantiles_": n_quantiles,
+            "_frames": frames,
+            "output_shape_": frames.shape(X.shape[1], n_times),
+            "frequencies_": np.concatenate([rows, np.zeros(int(self.mean_row))]),
+            "times_": (starts + (n_fft - 1) / 2) / rate,
+            "covered_": self._weights(frames, X.shape[1], n_times)[1],
+        }
 
     def _unit(self, some: np.ndarray, exact: bool = False) -> float:
         """Return what signals are divided by: 1 unless float32 could not hold their spectra.
@@ -269,10 +275,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             return spread
         return 1.0 if self.dtype == "float64" else float32_unit(spread)
 
-    def _divide_by_spread(self, X: np.ndarray) -> None:
-        """Divide signals by the typical spread of these, the fitted ones, from now on."""
-        self.unit_ = self._unit(some_windows(X), exact=True)
-        self._frames = self._make_frames()
+    def _in_units_of(self, X: np.ndarray) -> SpectrogramTensor:
+        """Return this fitted transformer, with signals divided by the typical spread of these."""
+        unit = self._unit(some_windows(X), exact=True)
+        frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, unit)
+        return with_learned(self, unit_=unit, _frames=frames)
 
     @property
     def time_axis_(self) -> np.ndarray:
@@ -357,7 +364,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 "back to signals; use representation='complex'"
             )
         tensors = check_tensors(tensors, self.output_shape_)
-        signals = overlap_add(tensors, self._frames, self._weights()[0], self.covered_)
+        weights, _ = self._weights(self._frames, self.n_channels_in_, self.n_times_in_)
+        signals = overlap_add(tensors, self._frames, weights, self.covered_)
         return signals if self._frames.unit == 1.0 else signals * signals.dtype.type(self.unit_)
 
     def _check_params(self) -> None:
@@ -370,7 +378,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
         check_learned(self)
-        self._frames = self._make_frames()
+        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
             raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
@@ -378,26 +386,28 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             count = np.size(self.frequencies_)
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
 
-    def _weights(self) -> tuple[np.ndarray, np.ndarray]:
+    def _weights(
+        self, frames: Frames, n_channels: int, n_times: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Weight of each sample in the way back, and whether it has any."""
-        window = make_window(self.window, self.n_fft_)
-        frames = self._frames.in_time(self.n_channels_in_, self.n_times_in_)[2]
-        return weights_of_samples(window, self.hop_, frames, self.n_times_in_)
+        window = make_window(self.window, frames.n_fft)
+        count = frames.in_time(n_channels, n_times)[2]
+        return weights_of_samples(window, frames.hop, count, n_times)
 
-    def _make_frames(self) -> Frames:
-        window, dtype = make_window(self.window, self.n_fft_), np.dtype(self.dtype)
+    def _make_frames(self, n_fft: int, hop: int, n_quantiles: int | None, unit: float) -> Frames:
+        window, dtype = make_window(self.window, n_fft), np.dtype(self.dtype)
         return Frames(
-            n_fft=self.n_fft_,
-            hop=self.hop_,
+            n_fft=n_fft,
+            hop=hop,
             window=None if (window == 1).all() else window.astype(dtype),
             representation=self.representation,
             norm=self.norm,
             floor=float(self.floor),
             mean_row=bool(self.mean_row),
             dtype=dtype,
-            n_quantiles=self.n_quantiles_,
-            unit=float(self.unit_),
-            level_response=scipy.fft.rfft(window, norm=self.norm),
+            n_quantiles=n_quantiles,
+            unit=float(unit),
+            offset_response=scipy.fft.rfft(window, norm=self.norm),
         )
 
     def _check_rate(self, X: Any) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.fft
 
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.recordings.signals import check_finite, without_level
+from tensorcontrast.recordings.signals import check_finite, without_offset
 from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
 
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
@@ -19,9 +19,6 @@ REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-ima
 
 HINT = ", or pass missing='mask' to leave such frames out"
 """Way out for signals with NaN."""
-
-_BLOCK = 1 << 18
-"""Complex values of one block of work: it stays in the cache, and bounds the memory."""
 
 
 def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
@@ -97,7 +94,7 @@ class Frames:
     dtype: np.dtype[Any]
     n_quantiles: int | None = None  # None = frames in time
     unit: float = 1.0  # what signals are divided by
-    level_response: np.ndarray | None = None  # (f,) complex128: transform of the window itself
+    offset_response: np.ndarray | None = None  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames, or quantiles, of a tensor."""
@@ -114,14 +111,14 @@ class Frames:
         """Write the tensors of a block of signals, frames in time, to ``out``."""
         # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
         c, f = X.shape[1], self.n_fft // 2 + 1
-        X, level = without_level(X, self.dtype, self.unit)
+        X, offset = without_offset(X, self.dtype, self.unit)
         frames = np.lib.stride_tricks.sliding_window_view(X, self.n_fft, axis=2)[:, :, :: self.hop]
         frames = frames.swapaxes(2, 3)  # n, c, n_fft, t
         if self.window is not None:
             frames = frames * self.window[:, None]
         Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
-        if level is not None:
-            self._add_level(Z, level)
+        if offset is not None:
+            self._add_offset(Z, offset)
         if self.representation in ("log-real-imag", "complex"):
             for part, values in ((out[:, :c, :f], Z.real), (out[:, c:, :f], Z.imag)):
                 if self.representation == "complex":
@@ -142,14 +139,14 @@ class Frames:
             out[:, :c, f] = self._signed(Z[:, :, 0].real / self.dtype.type(total))
             out[:, c:, f] = 0
 
-    def _add_level(self, Z: np.ndarray, level: np.ndarray) -> None:
-        """Add the transform of levels (n, c, 1), which is that of the window times the level."""
+    def _add_offset(self, Z: np.ndarray, offset: np.ndarray) -> None:
+        """Add the transform of offsets (n, c, 1), which is that of the window times the offset."""
         window = np.ones(self.n_fft) if self.window is None else self.window
-        response = self.level_response
+        response = self.offset_response
         if response is None:
             response = scipy.fft.rfft(window.astype(np.float64), norm=self.norm)
         at = np.flatnonzero(np.abs(response) > 1e-14 * np.abs(response).max())
-        Z[:, :, at] += (level * response[at])[..., None].astype(Z.dtype)
+        Z[:, :, at] += (offset * response[at])[..., None].astype(Z.dtype)
 
     def _log(self, values: np.ndarray) -> None:
         values += self.dtype.type(self.floor)
@@ -171,6 +168,7 @@ def compute_tensors(
     first: int = 0,
     n_jobs: int | None = None,
     missing: bool = False,
+    block_values: int = 1 << 18,
 ) -> np.ndarray:
     """Turn signals into tensors, block by block in threads.
 
@@ -186,6 +184,8 @@ def compute_tensors(
         Threads; None is one for each usable processor, −1 is all.
     missing : bool, default=False
         Whether NaN are missing values: a frame with one is NaN in that channel.
+    block_values : int, default=262144
+        Complex values of one block of work: it stays in the cache, and bounds the memory.
 
     Returns
     -------
@@ -198,27 +198,27 @@ def compute_tensors(
     shape = frames.shape(X.shape[1], X.shape[2])
     out = np.empty((len(X), *shape), frames.dtype)
     in_time = frames.in_time(X.shape[1], X.shape[2])
-    step = max(1, _BLOCK // (X.shape[1] * in_time[1] * in_time[2]))
+    step = max(1, block_values // (X.shape[1] * in_time[1] * in_time[2]))
     starts = range(0, len(X), step)
 
     def work(start: int) -> None:
-        block, made = X[start : start + step], out[start : start + step]
+        block, tensors = X[start : start + step], out[start : start + step]
         if frames.n_quantiles is None:
-            in_order(block, made)
+            in_order(block, tensors)
             return
         whole = np.empty((len(block), *in_time), frames.dtype)
         in_order(block, whole)
-        pool_quantiles(whole, made)
+        pool_quantiles(whole, tensors)
 
-    def in_order(block: np.ndarray, made: np.ndarray) -> None:
+    def in_order(block: np.ndarray, tensors: np.ndarray) -> None:
         gaps = np.isnan(block) if missing and block.dtype.kind == "f" else None
         if gaps is None or not gaps.any():
-            frames.fill(block, made)
+            frames.fill(block, tensors)
             return
         covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
         lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, t
-        frames.fill(np.where(gaps, 0, block), made)
-        parts = made.reshape(len(made), -1, X.shape[1], *made.shape[2:])
+        frames.fill(np.where(gaps, 0, block), tensors)
+        parts = tensors.reshape(len(tensors), -1, X.shape[1], *tensors.shape[2:])
         np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
 
     threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,23 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         check_dims(estimator, X.shape)
     check_values(X, "X", nan=nan)
     return X
+
+
+@dataclass(frozen=True)
+class TrainingTensor:
+    """X of a fit, checked, and what scikit-learn's estimators remember of it."""
+
+    X: Array
+    n_features_in: int
+    #: Names of the columns of a table; None for anything else.
+    feature_names_in: Array | None = None
+
+
+def check_training_tensor(estimator: Any, X: ArrayLike, *, min_samples: int = 1) -> TrainingTensor:
+    """Check X of a fit as :func:`check_tensor` does; the estimator stays as it is."""
+    noted = copy(estimator)  # scikit-learn writes what it learns of X to an estimator
+    checked = check_tensor(noted, X, reset=True, min_samples=min_samples)
+    return TrainingTensor(checked, noted.n_features_in_, vars(noted).get("feature_names_in_"))
 
 
 def becomes_float32(given: np.dtype[Any], wanted: Any) -> bool:

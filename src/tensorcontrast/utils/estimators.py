@@ -28,3 +28,10 @@ def changed(estimator: Estimator, **params: object) -> Estimator:
 def changed_fitted(estimator: Estimator, **params: object) -> Estimator:
     """Return a fitted copy of an estimator with other parameters and the same learned arrays."""
     return copy(estimator).set_params(**params)
+
+
+def with_learned(estimator: Estimator, **attributes: object) -> Estimator:
+    """Return a fitted copy of an estimator with other values of some learned attributes."""
+    copied = copy(estimator)
+    vars(copied).update(attributes)
+    return copied

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from copy import copy
-from typing import Any, TypeVar
-
-Model = TypeVar("Model")
+from collections.abc import Mapping
+from typing import Any
 
 
 def learned(model: Any) -> dict[str, Any]:
@@ -25,18 +21,3 @@ def assign(model: Any, attributes: Mapping[str, Any]) -> None:
     before = learned(model)
     other = {name: value for name, value in vars(model).items() if name not in before}
     model.__dict__ = {**other, **attributes}
-
-
-@contextmanager
-def learning(model: Model, *, continued: bool = False) -> Iterator[Model]:
-    """Give a copy of the model to fit; what the copy has learned becomes the model's at the end.
-
-    The model is unchanged while the block runs, and after an error or Ctrl-C. The copy begins
-    without learned attributes, so that none of an earlier fit remain, unless the fit is
-    ``continued`` (``partial_fit``).
-    """
-    work = copy(model)
-    if not continued:
-        assign(work, {})
-    yield work
-    assign(model, learned(work))

@@ -23,7 +23,7 @@ import threadpoolctl
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Multiplications in a matrix product from which more than one thread pays.
+#: Multiplications in a matrix product from which more than one thread is faster.
 WORTH_THREADS = 2**28
 
 #: Rows of a matrix product over samples that are taken at a time. Strips lie at multiples of this

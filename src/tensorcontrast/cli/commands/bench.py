@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from tensorcontrast.cli.commands.evaluate import parse_budgets
 from tensorcontrast.cli.shared.failures import Code, UsageFailure
 from tensorcontrast.cli.shared.options import complete_files
-from tensorcontrast.cli.shared.session import Session, safe
+from tensorcontrast.cli.shared.session import Session, listing, safe
 from tensorcontrast.errors import DataNotFoundError, InvalidInputError
 from tensorcontrast.report.text import plain
 from tensorcontrast.utils.names import listed
@@ -29,7 +30,9 @@ CHANGES = "Changes to the configuration"
 def _complete(incomplete: str) -> list[str]:
     from tensorcontrast.evaluate.presets import PRESETS
 
-    return [name for name in PRESETS if name.startswith(incomplete)] + complete_files(incomplete)
+    return [name for name in (*PRESETS, "claims") if name.startswith(incomplete)] + complete_files(
+        incomplete
+    )
 
 
 def _change(*names: str, metavar: str, help: str, **more: Any) -> Any:
@@ -42,7 +45,8 @@ def bench(
         str,
         typer.Argument(
             metavar="CONFIG",
-            help="A TOML file, or a preset: table1, figures, accuracy, archive, demo, quick.",
+            help="A TOML file, or a preset: table1, figures, accuracy, archive, demo, quick; "
+            "or claims.",
             autocompletion=_complete,
             show_default=False,
         ),
@@ -81,6 +85,14 @@ def bench(
         str | None,
         _change("--half", metavar="HALF", help="archive: choosing, reporting or all."),
     ] = None,
+    parts: Annotated[
+        str | None,
+        _change("--parts", metavar="A,B", help="claims: only these of its runs."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        _change("--page", metavar="FILE", help="claims: write the page here (RUN/paper.md)."),
+    ] = None,
     sets_folder: Annotated[
         Path | None,
         _change("--folder", metavar="DIR", help="archive: sets of this folder (.npz, .ts pairs)."),
@@ -91,6 +103,22 @@ def bench(
     What is in the folder already is not computed again, so that a stopped run goes on where it
     stopped.
     """
+    if config != "claims" and (parts is not None or page is not None):
+        raise UsageFailure("--parts and --page belong to the preset claims: bench claims")
+    if config == "claims":
+        if methods is not None or budgets is not None or limit is not None:
+            raise UsageFailure("claims has its own methods and budgets; --datasets may name some")
+        bench_claims(
+            session,
+            output or Path("runs") / "claims",
+            parts=None if parts is None else [name.strip() for name in parts.split(",")],
+            seeds=seeds or 4,
+            datasets=datasets,
+            page=page,
+            jobs=jobs,
+            fresh=fresh,
+        )
+        return
     many = config == "archive"
     if not many and (half is not None or sets_folder is not None):
         raise UsageFailure("--half and --folder belong to the preset archive: bench archive")
@@ -118,6 +146,65 @@ def bench(
     options = {"grow": True, "artefacts": False, "skip": sets_folder is not None} if many else {}
     run = execute(session, chosen, folder, jobs=jobs, fresh=fresh, **options)
     show_run(session, run, report=run.folder / "report" if report else None)
+
+
+def bench_claims(
+    session: Session,
+    folder: Path,
+    *,
+    parts: list[str] | None,
+    seeds: int,
+    datasets: str | None,
+    page: Path | None,
+    jobs: int | None,
+    fresh: bool,
+) -> None:
+    """Run what is missing behind the claims of the paper, and write the page of verdicts."""
+    from tensorcontrast.evaluate.claims import PARTS, THEORY, claim_runs, require
+    from tensorcontrast.evaluate.run import Run
+    from tensorcontrast.evaluate.theory import measure
+    from tensorcontrast.evaluate.verdicts import Evidence
+    from tensorcontrast.report.claims_page import write_claims
+
+    try:
+        runs = claim_runs(parts, seeds=seeds)
+    except InvalidInputError as error:
+        raise UsageFailure(str(error)) from error
+    failed = 0
+    for name, config in runs.items():
+        if datasets is not None:
+            config = config.replace(datasets=_subset(config.datasets, datasets, "--datasets"))
+        require(config)
+        session.note(f"{name}: {PARTS[name]}")
+        run = execute(session, config, folder / name, jobs=jobs, fresh=fresh, grow=not fresh)
+        failed += len(run.failed)
+        for cell in run.failed[:3]:
+            session.warn(f"{cell.method} on {cell.dataset}, seed {cell.seed}: {cell.message}")
+    measured = folder / f"{THEORY}.json"
+    if parts is None or THEORY in parts:
+        folder.mkdir(parents=True, exist_ok=True)
+        with session.progress("propositions") as update:
+            measure(measured, lambda text: update(text=text))
+    found = {name: Run.load(folder / name) for name in PARTS if (folder / name).is_dir()}
+    theory = measure(measured) if measured.is_file() else {}
+    target = page or folder / "paper.md"
+    rows = write_claims(Evidence(found, theory), target)
+    if failed:
+        session.exit_code = Code.PARTIAL
+    table = listing("", "claim", "verdict", numbers=("",))
+    for row in rows:
+        table.add_row(str(row.number), safe(row.says, 60), row.verdict)
+    session.result(
+        {
+            "run": str(folder),
+            "page": str(target),
+            "failed": failed,
+            "claims": [asdict(row) for row in rows],
+            "seconds": round(session.seconds, 3),
+        },
+        table,
+        safe(f"{session.seconds:.0f} s. The page: {target}"),
+    )
 
 
 def _archive(folder: Path | None, half: str) -> BenchConfig:

@@ -14,7 +14,6 @@ from tensorcontrast.cli.shared.cluster import Cluster
 from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.options import Force, complete_data
 from tensorcontrast.cli.shared.session import Session, listing, safe
-from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -37,21 +36,27 @@ def components(
             "--data",
             "-d",
             metavar="DATA",
-            help="Recordings with labels: which class does each speak for?",
+            help="Recordings that shares are measured on and windows are taken from; with labels "
+            "also which class each feature speaks for.",
             autocompletion=complete_data,
         ),
     ] = None,
     count: Annotated[
         int, typer.Option("--count", "-n", metavar="N", min=1, help="How many to show.")
     ] = 6,
+    only: Annotated[
+        int | None,
+        typer.Option("--only", metavar="K", min=0, help="All about this one feature."),
+    ] = None,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     cluster: Cluster = Cluster(),  # noqa: B008
     force: Force = False,
 ) -> None:
-    """Show what each feature is: its channels, its frequencies, its course in time.
+    """Show what each feature is: its channels, its frequencies, its times, its kernels.
 
-    The heaviest come first; with --data those with the largest share of variance between classes
-    (η²). Table and picture show the same components.
+    A feature is a weighted sum over spectrogram and random convolutions; shares are of its
+    variance over both. The heaviest come first; with labelled --data those with the largest share
+    of variance between classes (η²). Table and picture show the same features.
     """
     from tensorcontrast.report.components import describe_components
 
@@ -63,29 +68,50 @@ def components(
             raise UsageFailure(f"-o {output.name}: pictures are {', '.join(PICTURES)}")
         target = session.target(output, force=force)
     fitted = models.load(model)
-    rec = features = None
+    if only is not None and only >= fitted.decompose_.rank_:
+        raise UsageFailure(
+            f"--only {only}: the model has {fitted.decompose_.rank_} features, from 0 on"
+        )
+    rec = None
+    about: dict[str, Any] = {"n_components": None}
     if data is not None:
         rec = stored.opened(session, data, reading, cluster, model=fitted)
-        if rec.y is None or not (rec.y >= 0).any():
-            raise InvalidInputError(f"{data} has no labels; name their column with --labels")
-        with cluster.running(session):
-            features = stored.features_of(session, fitted, rec, cluster=cluster)
-    about: dict[str, Any] = {"n_components": None}
-    if rec is not None:
-        about |= {"features": features, "y": rec.y, "classes": rec.classes}
-    found = describe_components(fitted, **about)
+        labelled = rec.y is not None and bool((rec.y >= 0).any())
+        if labelled:
+            with cluster.running(session):
+                features = stored.features_of(session, fitted, rec, cluster=cluster)
+            about |= {"features": features, "y": rec.y, "classes": rec.classes}
+        rec = stored.sampled(session, rec, fitted)
+    if only is not None:
+        about["only"] = [only]
+    with session.progress("explaining features"):
+        found = describe_components(fitted, recordings=rec, **about)
     if target is not None:
-        _draw(session, target, fitted, about | {"n_components": count})
+        _draw(session, target, fitted, rec, found, about | {"n_components": count}, only)
     _tell(session, fitted, found, target, count)
 
 
 def _draw(
-    session: Session, target: Path, model: ContrastiveFeatures, about: dict[str, Any]
+    session: Session,
+    target: Path,
+    model: ContrastiveFeatures,
+    rec: Any,
+    found: list[Component],
+    about: dict[str, Any],
+    only: int | None,
 ) -> None:
     with session.progress(f"drawing {target.name}"):
+        from tensorcontrast.report.feature_figure import drawn
         from tensorcontrast.report.figures import plot_components
 
-        figure = plot_components(model, **about)
+        first = found[0]
+        if only is not None and first.explanation is not None:
+            classes = None
+            if first.class_means is not None:
+                classes = list(first.classes), first.class_means
+            figure = drawn(first.explanation, classes)
+        else:
+            figure = plot_components(model, recordings=rec, **about)
         kind = target.suffix.lower().removeprefix(".")
         with atomic_write(target) as stream:
             figure.savefig(stream, format=kind, dpi=150)
@@ -114,8 +140,12 @@ def _tell(
             "components": [_data(c, float(core.weights_[c.index])) for c in found],
             "picture": None if target is None else str(target),
         },
-        f"{core.rank_} components of {type(core).__name__}; the first {min(count, len(found))} "
-        f"{order_label(found)}:",
+        f"{core.rank_} components of {type(core).__name__}; "
+        + (
+            f"component {found[0].index}:"
+            if len(found) == 1 < core.rank_
+            else f"the first {min(count, len(found))} {order_label(found)}:"
+        ),
         table,
         *([safe(f"drawn in {target}")] if target is not None else []),
     )
@@ -138,6 +168,8 @@ def _data(c: Component, weight: float) -> dict[str, Any]:
         "time_unit": c.time_unit,
         "time_axis": time_axis_label(c.by_strength, c.time_unit),
     }
+    if c.explanation is not None:
+        data["explanation"] = c.explanation.to_dict()
     if c.mean_weight is not None:
         data["mean_weight"] = c.mean_weight
     if c.class_means is not None and c.speaks_for is not None:

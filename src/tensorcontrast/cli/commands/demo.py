@@ -43,8 +43,11 @@ def configuration(**changes: Any) -> BenchConfig:
         load_watch(download=False)
     except DataNotFoundError:
         title = "Features of synthetic recordings with few labels"
-        made = {"n_samples": 1200, "n_classes": 5, "n_subjects": 10}
-        changes = {"datasets": [{"name": "synthetic", "options": made}], "title": title} | changes
+        options = {"n_samples": 1200, "n_classes": 5, "n_subjects": 10}
+        changes = {
+            "datasets": [{"name": "synthetic", "options": options}],
+            "title": title,
+        } | changes
     return preset("demo", **changes)
 
 

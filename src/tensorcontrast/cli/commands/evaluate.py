@@ -21,7 +21,7 @@ from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.cli.commands.probe import Score
+    from tensorcontrast.evaluate.cross_validation import Score
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
@@ -103,7 +103,7 @@ def evaluate(
     cross-validated on its features: each subject is tested once, by a classifier that saw labels
     of other subjects only. DATA needs labels and subjects (--labels, --groups).
     """
-    from tensorcontrast.cli.commands.probe import cross_validate
+    from tensorcontrast.evaluate.cross_validation import cross_validate
 
     trained = _trained(model)
     asked = test is not None or train is not None or test_groups is not None or output is not None
@@ -235,7 +235,7 @@ def _folds(session: Session, wanted: int, groups: Array) -> int:
 
 def _known(session: Session, model: ContrastiveFeatures, rec: Recordings) -> float | None:
     """Share of the windows that the model was fitted on; None where it does not tell."""
-    kept = (getattr(model, "fitted_on_", None) or {}).get("sketch")
+    kept = (model.fitted_on_ or {}).get("sketch")
     if kept is None:
         session.detail("the model does not say what it was fitted on")
         return None

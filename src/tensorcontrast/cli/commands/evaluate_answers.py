@@ -141,7 +141,7 @@ def _of_groups(rec: Any, wanted: str, data: str) -> Any:
 
 def _shared(model: ContrastiveClassifier, seen: Any, test: Any) -> dict[str, Any]:
     """Subjects and share of windows that train and test have in common."""
-    kept = getattr(model.extractor_, "fitted_on_", None) or {}
+    kept = model.extractor_.fitted_on_ or {}
     known = set(kept.get("groups") or [])
     share = 0.0
     if kept.get("sketch") is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared.cluster import Cluster, lazy_sketch, open_data
+from tensorcontrast.cli.shared.cluster import Cluster, open_data
 from tensorcontrast.cli.shared.failures import UsageFailure, message_of
+from tensorcontrast.cli.shared.fingerprint import fitted_on
 from tensorcontrast.cli.shared.keeping import Checkpoint, Keeping
 from tensorcontrast.cli.shared.options import Force, complete_data, complete_files
 from tensorcontrast.cli.shared.session import Session, facts, safe
@@ -200,7 +200,9 @@ def fit(
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
     with cluster.running(session):
         model = _fitted(session, settings, rec, kept)
-        _remember(model, rec, options)
+        from tensorcontrast.utils.estimators import with_learned
+
+        model = with_learned(model, fitted_on_=fitted_on(rec))
     model.save(target)
     _tell(session, target, settings, model, rec, kept)
 
@@ -289,23 +291,6 @@ def _fitted(
     return without_callback(shown)
 
 
-def _remember(model: ContrastiveFeatures, rec: Recordings, options: recordings.Reading) -> None:
-    """Keep with the model what it was fitted on, for ``evaluate`` and the cutting of windows."""
-    from tensorcontrast.cli.shared.fingerprint import sketch
-
-    step = None
-    start, source = rec.columns.get("start"), rec.columns.get("recording")
-    if start is not None and source is not None and len(rec) > 1 and source[0] == source[1]:
-        step = int(start[1] - start[0])
-    valid = step is not None and 0 < step <= rec.n_times
-    model.fitted_on_ = {
-        "name": rec.name,
-        "samples": len(rec),
-        "step": step if valid else None,
-        "sketch": sketch(rec.X) if isinstance(rec.X, np.ndarray) else lazy_sketch(rec.X),
-    }
-
-
 def _tell(
     session: Session,
     target: Path,
@@ -332,7 +317,7 @@ def _tell(
         "fs": rec.fs,
         "tensor_shape": spectrogram.output_shape_,
         "convolution_features": 0 if convolution is None else len(convolution.components_),
-        "nuisance_metric": getattr(core, "nuisance_gains_", None) is not None,
+        "nuisance_metric": core.nuisance_gains_ is not None,
         "decisions": model.decisions_,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared.answering import KeptAnswers, answered
+from tensorcontrast.cli.shared.answering import KeptAnswers, answered, explained
 from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.many import ManyData, load_classifier, read_all
 from tensorcontrast.cli.shared.options import Force, complete_files
@@ -62,6 +63,14 @@ def predict(
     probabilities: Annotated[
         bool, _option("--probabilities", help="Also write the probability of each class.")
     ] = False,
+    explain: Annotated[
+        bool,
+        _option(
+            "--explain",
+            help="Also write what makes each answer: contributions of features and blocks that "
+            "add up to the log odds against the second class.",
+        ),
+    ] = False,
     abstain: Annotated[
         float | None,
         _option("--abstain", metavar="P", help="No answer below this probability.", min=0, max=1),
@@ -100,6 +109,11 @@ def predict(
         raise UsageFailure(f"--plot {plot.name}: pictures are {', '.join(PICTURES)}")
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
+    if explain and (merge or output.suffix.lower() in ANNOTATIONS):
+        raise UsageFailure(
+            "--explain is of single windows: leave --merge out, and write a table (.csv, .tsv, "
+            ".json or .parquet)"
+        )
     each = PLACE in output.name
     target = output.expanduser() if each else session.target(output, force=force)
     picture = None if plot is None else session.target(plot, force=force)
@@ -116,6 +130,8 @@ def predict(
     _check(rec, target, segments and not each, merge=merge or segments, plot=plot is not None)
     kept = KeptAnswers.next_to(target.with_name(target.name.replace(PLACE, "answers")), model)
     timeline = answered(session, fitted, rec, kept)
+    if explain:
+        timeline = replace(timeline, extra=explained(session, fitted, rec))
     shown = timeline.merged() if merge or segments else timeline
     image = None if picture is None else _drawn(session, timeline, rec, picture)
     for name, lines in shown.by_recording().items() if each else [("", shown)]:
@@ -223,6 +239,7 @@ def _tell(
             "recordings": len(np.unique(timeline.recording)),
             "counts": counts,
             "unknown": unknown,
+            "explained": list(timeline.extra),
             "resumed_after": n_found,
             "plot": None if picture is None else str(picture),
             "seconds": round(session.seconds, 3),

@@ -53,12 +53,20 @@ def report(
             autocompletion=complete_data,
         ),
     ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option(
+            "--diagnose/--no-diagnose",
+            help="Of a model: fit it again, to tell which components are stable.",
+        ),
+    ] = True,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     force: Force = False,
 ) -> None:
-    """Write a report: table, figures, what each component is, windows to hover over.
+    """Write a report: table, figures, what each feature is, windows to hover over.
 
-    One HTML file that needs no network. Of a run it goes to RUN/report; of a model next to it.
+    One HTML file that needs no network. Of a run it goes to RUN/report; of a model next to it. Of
+    a model written by train it also shows what decides and how far answers can be trusted.
     """
     from tensorcontrast import report as reports
 
@@ -82,12 +90,15 @@ def report(
             raise DataNotFoundError(f"{source}: no such run or model")
         if data is None:
             raise UsageFailure(f"{source} is a file: to show a model name recordings by --data")
-        model = models.load(source)
-        rec = stored.opened(session, data, reading, Cluster(), model=model)
-        rec = stored.sampled(session, rec, model)
+        model = models.load_whole(source)
+        features = models.features_of(model)
+        rec = stored.opened(session, data, reading, Cluster(), model=features)
+        rec = stored.sampled(session, rec, features)
         with session.progress(f"report of {source}"):
-            command = _again(source, data, reading, place, kind)
-            path = reports.model_report(model, rec, place, format=kind, command=command)
+            command = _again(source, data, reading, place, kind, diagnose)
+            path = reports.model_report(
+                model, rec, place, format=kind, command=command, diagnose=diagnose
+            )
         found = {"model": str(source), "data": rec.name, "samples": len(rec)}
     session.result(
         {**found, "report": str(path), "format": kind, "seconds": round(session.seconds, 3)},
@@ -96,9 +107,17 @@ def report(
     )
 
 
-def _again(source: Path, data: str, reading: recordings.Reading, place: Path, kind: str) -> str:
+def _again(
+    source: Path,
+    data: str,
+    reading: recordings.Reading,
+    place: Path,
+    kind: str,
+    diagnose: bool,
+) -> str:
     """Return the whole command that writes the same report again, quoted for a shell."""
     words = ["tensorcontrast", "report", str(source), "--data", data, *reading.arguments()]
+    words += [] if diagnose else ["--no-diagnose"]
     if place.suffix.lower() not in (".html", ".md"):
         words += ["--format", kind]
     return shlex.join([*words, "-o", str(place), "--force"])

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
 from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.fingerprint import fitted_on
 from tensorcontrast.cli.shared.keeping import Checkpoint, Keeping
-from tensorcontrast.cli.shared.many import ManyData, read_all, remember
+from tensorcontrast.cli.shared.many import ManyData, read_all
 from tensorcontrast.cli.shared.options import Force
 from tensorcontrast.cli.shared.session import Session, facts, listing, safe
 from tensorcontrast.errors import InvalidInputError
@@ -105,8 +106,11 @@ def train(
     if rec.fs is None:
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
     options = {"classifier": classifier, "smooth": "viterbi" if smooth else None, "dwell": dwell}
+    from tensorcontrast.utils.estimators import with_learned
+
     model = _fitted(session, rec, rank, seed, missing, kept, options)
-    remember(model.extractor_, rec)
+    fitted = with_learned(model.extractor_, fitted_on_=fitted_on(rec, groups=True))
+    model = with_learned(model, extractor_=fitted)
     model.save(target)
     _tell(session, target, model, rec)
 
@@ -124,7 +128,7 @@ def _fitted(
     from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.decompose import PLC
     from tensorcontrast.features import ContrastiveFeatures
-    from tensorcontrast.utils.estimators import changed, changed_fitted
+    from tensorcontrast.utils.estimators import changed, changed_fitted, with_learned
 
     with session.progress("features: spectrograms") as update:
 
@@ -141,13 +145,12 @@ def _fitted(
             else:
                 features.fit(rec, **state)
                 update(text="classifier")
-                learn_classes(session, model, features, rec)
+                model = learn_classes(session, model, features, rec)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
     plain = changed(features, decompose=changed(core, callback=None))
     done = changed_fitted(model, features=plain)
-    done.extractor_ = without_callback(model.extractor_)
-    return done
+    return with_learned(done, extractor_=without_callback(model.extractor_))
 
 
 def learn_classes(
@@ -156,13 +159,14 @@ def learn_classes(
     fitted: Any,
     rec: Any,
     max_bytes: int = MAX_BYTES_FOR_CLASSIFIER,
-) -> None:
-    """Train the classifier of a model whose features are fitted, with some windows of a store."""
+) -> ContrastiveClassifier:
+    """Return a model, trained with some windows of a store, whose features are fitted."""
     from sklearn.base import clone
     from sklearn.frozen import FrozenEstimator
 
     from tensorcontrast.classify import smoothing
     from tensorcontrast.cli.shared.stored import taken
+    from tensorcontrast.utils.estimators import changed, changed_fitted, with_learned
 
     class Fitted(FrozenEstimator):
         """Features that stay as they are when the classifier is fitted."""
@@ -175,10 +179,9 @@ def learn_classes(
     if n_used < n_labels:
         session.note(f"{n_used:,} of {n_labels:,} labels train the classifier, taken from all")
     smooth = model.smooth
-    model.set_params(features=Fitted(fitted), smooth=None)
-    model.fit(taken(rec, chosen))
-    model.extractor_ = fitted
-    model.set_params(features=clone(fitted), smooth=smooth)
+    trained = changed(model, features=Fitted(fitted), smooth=None).fit(taken(rec, chosen))
+    trained = changed_fitted(trained, features=clone(fitted), smooth=smooth)
+    model = with_learned(trained, extractor_=fitted)
     if "recording" in rec.columns:  # neighbours are known from all windows alone
         names = rec.y if rec.classes is None else np.array([*rec.classes, ""])[rec.y]
         place = {name: k for k, name in enumerate(model.classes_.tolist())}
@@ -189,6 +192,7 @@ def learn_classes(
         model.learn_transitions(runs, codes)
     if smooth is not None:
         model.transitions()  # an error where nothing was learned
+    return model
 
 
 def chosen_windows(rec: Any, max_bytes: int = MAX_BYTES_FOR_CLASSIFIER) -> NDArray[np.int64]:

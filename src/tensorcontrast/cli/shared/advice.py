@@ -80,13 +80,19 @@ _SENTENCES = tuple(
         ),
         (
             r"all max_iter=(\S+) iterations before the objective settled to tol=(.+?); raise "
-            r"max_iter or tol(?: \(history_ shows the course\))?",
+            r"max_iter or tol(?: \(history_ has all iterations\))?",
             r"all \1 iterations before the objective settled to \2; raise -p max_iter= or -p tol=",
         ),
         (r"call fit\(X, y\), with \S+ for unknown, or ", "fit uses no labels here: "),
         (r"n_samples=(\d+)", r"\1 windows"),
         (r"random_state=\S+ \(there [^)]*\)", "another --seed"),
         (r"\brank_=(\d+) is used", r"a rank of \1 is used"),
+        (
+            r"pass magnitudes, such as SpectrogramTensor\(\) makes them, without "
+            r"ConvolutionFeatures, or nonnegative=False",
+            "use --representation sqrt-magnitude without --mean-row, or leave it out",
+        ),
+        (r"\bnonnegative=True", "-p nonnegative=true"),
         (r",? or X\.compute\(\)", ""),
         (r" \(or pass verify=False\)", ""),
         (r"fresh=True, (?=--fresh)", ""),

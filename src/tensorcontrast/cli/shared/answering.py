@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier, Timeline
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["KeptAnswers", "answered"]
+__all__ = ["KeptAnswers", "answered", "explained"]
 
 Array = NDArray[Any]
 
@@ -149,6 +149,20 @@ def answered(
     if model.abstain is not None:
         labels[probability[np.arange(len(path)), path] < model.abstain] = ""
     return Timeline.from_answers(rec, labels, probability, names.tolist())
+
+
+def explained(session: Session, model: ContrastiveClassifier, rec: Any) -> dict[str, Array]:
+    """Contributions to the log odds of each answer, as columns by name."""
+    from tensorcontrast.explain import explain_predictions
+
+    parts, done = [], 0
+    gaps = getattr(model.extractor_, "missing", "error") == "mask"
+    with session.progress("explanations", total=len(rec)) as update:
+        for block in stored.window_blocks(rec, gaps=gaps, most=BLOCK_WINDOWS):
+            parts.append(explain_predictions(model, block).columns())
+            done += len(block)
+            update(done=done)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _runs(rec: Any) -> list[NDArray[np.intp]]:

@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,8 +32,6 @@ npy: Any = np.lib.format
 Write = Callable[[Array], None]
 
 FORMATS = (".npz", ".csv", ".parquet", ".zarr")
-#: Rows of a group of a Parquet file; bytes of a chunk of a Zarr store.
-GROUP_ROWS, CHUNK_BYTES = 2**16, 4 * 2**20
 #: The attribute of our stores, and the layout of those with features.
 ABOUT, LAYOUT = "tensorcontrast", 1
 
@@ -53,7 +52,14 @@ def check(path: Path) -> str:
 
 
 @contextmanager
-def writing(target: Path, rec: Any, width: int) -> Iterator[Write]:
+def writing(
+    target: Path,
+    rec: Any,
+    width: int,
+    *,
+    group_rows: int = 2**16,
+    chunk_bytes: int = 4 * 2**20,
+) -> Iterator[Write]:
     """Write the features of recordings, ``width`` of each, block by block.
 
     Parameters
@@ -64,12 +70,16 @@ def writing(target: Path, rec: Any, width: int) -> Iterator[Write]:
         What is known of the windows goes next to their features.
     width : int
         Number of features.
+    group_rows : int
+        Rows of a group of a Parquet file.
+    chunk_bytes : int
+        Bytes of a chunk of a Zarr store.
     """
     kinds: dict[str, Callable[..., AbstractContextManager[Write]]] = {
         ".npz": _npz,
         ".csv": _csv,
-        ".parquet": _parquet,
-        ".zarr": _store,
+        ".parquet": partial(_parquet, group_rows=group_rows),
+        ".zarr": partial(_store, chunk_bytes=chunk_bytes),
     }
     done = 0
     with kinds[check(target)](target, rec, width) as write:
@@ -148,7 +158,7 @@ def _csv_cells(values: Array) -> list[Any]:
 
 
 @contextmanager
-def _parquet(target: Path, rec: Any, width: int) -> Iterator[Write]:
+def _parquet(target: Path, rec: Any, width: int, *, group_rows: int) -> Iterator[Write]:
     pyarrow, parquet = _pyarrow()
     with atomic_write(target) as stream:
         writer: Any = None
@@ -158,10 +168,10 @@ def _parquet(target: Path, rec: Any, width: int) -> Iterator[Write]:
             columns = _table(rows, rec, start).items()
             table = pyarrow.table({name: pyarrow.array(values) for name, values in columns})
             writer = writer or parquet.ParquetWriter(stream, table.schema)
-            writer.write_table(table, row_group_size=GROUP_ROWS)
+            writer.write_table(table, row_group_size=group_rows)
 
         try:
-            with _in_rows_of(GROUP_ROWS, put) as write:
+            with _in_rows_of(group_rows, put) as write:
                 yield write
             writer.close()
         except pyarrow.ArrowException as error:
@@ -182,19 +192,19 @@ def _pyarrow() -> tuple[Any, Any]:
 @contextmanager
 def _in_rows_of(size: int, put: Callable[[int, Array], None]) -> Iterator[Write]:
     """Gather rows, and put so many at a time with the number of the first; the rest at the end."""
-    held: list[Array] = []
+    waiting: list[Array] = []
     at = 0
 
     def pour(least: int) -> None:
-        nonlocal at, held
-        while sum(map(len, held)) >= least:
-            rows = np.concatenate(held)
+        nonlocal at, waiting
+        while sum(map(len, waiting)) >= least:
+            rows = np.concatenate(waiting)
             put(at, rows[:size])
             at += len(rows[:size])
-            held = [rows[size:]]
+            waiting = [rows[size:]]
 
     def write(block: Array) -> None:
-        held.append(block)
+        waiting.append(block)
         pour(size)
 
     yield write
@@ -239,11 +249,11 @@ def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
 
 
 @contextmanager
-def _store(target: Path, rec: Any, width: int) -> Iterator[Write]:
+def _store(target: Path, rec: Any, width: int, *, chunk_bytes: int) -> Iterator[Write]:
     """Write a Zarr group: ``features``, ``y``, ``groups`` and columns; text as numbers of names."""
     with _whole_folder(target) as folder:
         group = _zarr().open_group(str(folder), mode="w", zarr_format=3)
-        rows = max(1, min(len(rec), CHUNK_BYTES // (4 * width)))
+        rows = max(1, min(len(rec), chunk_bytes // (4 * width)))
         array: Any = None
 
         def put(start: int, block: Array) -> None:

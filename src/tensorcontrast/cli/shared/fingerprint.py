@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["hashes", "known_share", "share_among", "sketch"]
+__all__ = ["fitted_on", "hashes", "known_share", "share_among", "sketch"]
 
 #: Most hashes that are kept: the smallest ones, a random choice of windows.
 KEPT = 2048
+#: Groups that a model file names, at most.
+MAX_GROUPS = 10_000
 
 
 def hashes(X: NDArray[Any]) -> NDArray[np.int64]:
@@ -46,3 +48,23 @@ def share_among(found: NDArray[np.int64], kept: NDArray[np.int64]) -> float:
     if len(kept) >= KEPT:  # beyond its largest hash a full sketch says nothing
         found = found[found <= kept[-1]]
     return float(np.isin(found, kept).mean()) if len(found) else 0.0
+
+
+def fitted_on(rec: Any, *, groups: bool = False) -> dict[str, Any]:
+    """Return what a model file says about the windows of a fit, their ``groups`` where asked."""
+    from tensorcontrast.cli.shared.cluster import lazy_sketch
+
+    step = None
+    start, source = rec.columns.get("start"), rec.columns.get("recording")
+    if start is not None and source is not None and len(rec) > 1 and source[0] == source[1]:
+        step = int(start[1] - start[0])
+    found = {
+        "name": rec.name,
+        "samples": len(rec),
+        "step": step if step is not None and 0 < step <= rec.n_times else None,
+        "sketch": sketch(rec.X) if isinstance(rec.X, np.ndarray) else lazy_sketch(rec.X),
+    }
+    if groups:
+        names = [] if rec.groups is None else np.unique(rec.groups.astype(np.str_)).tolist()
+        found["groups"] = names[:MAX_GROUPS]
+    return found

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tensorcontrast.readers.label_table import LabelRow
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["ManyData", "load_classifier", "read_all", "remember"]
+__all__ = ["ManyData", "load_classifier", "read_all"]
 
 ManyData = Annotated[
     list[str],
@@ -34,9 +33,6 @@ ManyData = Annotated[
         show_default=False,
     ),
 ]
-
-#: Groups that a model file remembers, at most.
-MAX_GROUPS = 10_000
 
 
 def read_all(
@@ -147,22 +143,3 @@ def load_classifier(path: Path) -> ContrastiveClassifier:
             "does with: tensorcontrast train DATA --labels LABELS -o model.tcm"
         )
     return model
-
-
-def remember(model: Any, rec: Any) -> None:
-    """Keep with features what they were fitted on: windows, their step, and whose they were."""
-    from tensorcontrast.cli.shared.cluster import lazy_sketch
-    from tensorcontrast.cli.shared.fingerprint import sketch
-
-    step = None
-    start, source = rec.columns.get("start"), rec.columns.get("recording")
-    if start is not None and source is not None and len(rec) > 1 and source[0] == source[1]:
-        step = int(start[1] - start[0])
-    groups = [] if rec.groups is None else np.unique(rec.groups.astype(np.str_)).tolist()
-    model.fitted_on_ = {
-        "name": rec.name,
-        "samples": len(rec),
-        "step": step if step is not None and 0 < step <= rec.n_times else None,
-        "sketch": sketch(rec.X) if isinstance(rec.X, np.ndarray) else lazy_sketch(rec.X),
-        "groups": groups[:MAX_GROUPS],
-    }

@@ -121,7 +121,12 @@ def estimator(settings: FitSettings, rec: Recordings) -> ContrastiveFeatures:
         raise UsageFailure(
             "--convolution needs signals without gaps; leave it out with --missing mask"
         )
-    if settings.convolution is not False and not masked:
+    parts = settings.params.get("nonnegative") is True
+    if parts and settings.convolution:
+        raise UsageFailure(
+            "--convolution has values of both signs; leave it out with -p nonnegative=true"
+        )
+    if settings.convolution is not False and not masked and not parts:
         tensorize = [spectrogram, ConvolutionFeatures()]
     view: Any = None
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,20 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: Most windows, and most bytes of windows of a store, whose features are made at a time.
-BLOCK, BLOCK_BYTES = 2000, 64 * 2**20
-#: Most windows, and most bytes of windows, that a report shows of a store.
-SHOWN, SHOWN_BYTES = 5000, 256 * 2**20
+
+@dataclass(frozen=True)
+class StoreTuning:
+    """Tuning numbers of work on the windows of a store."""
+
+    #: Windows whose features are made at a time, and their bytes.
+    max_block_windows: int = 2000
+    max_block_bytes: int = 64 * 2**20
+    #: Windows that a report shows, and their bytes.
+    max_shown_windows: int = 5000
+    max_shown_bytes: int = 256 * 2**20
+
+
+TUNING = StoreTuning()
 
 
 def opened(
@@ -147,39 +157,44 @@ def features_of(
 
 
 def feature_blocks(
-    model: ContrastiveFeatures, rec: Any, *, spread: bool = False
+    model: ContrastiveFeatures, rec: Any, *, spread: bool = False, tuning: StoreTuning = TUNING
 ) -> Iterator[Array]:
     """Features of some windows after the other, in their order; ``spread``: by a cluster."""
     if spread and not isinstance(rec.X, np.ndarray):
         yield from _by_workers(model, rec)
     else:
-        for block in window_blocks(rec, gaps=model.missing == "mask"):
+        for block in window_blocks(rec, gaps=model.missing == "mask", tuning=tuning):
             yield model.transform(block)
 
 
-def window_blocks(rec: Any, *, gaps: bool, most: int = BLOCK) -> Iterator[Recordings]:
+def window_blocks(
+    rec: Any, *, gaps: bool, most: int | None = None, tuning: StoreTuning = TUNING
+) -> Iterator[Recordings]:
     """Give some windows after the other, in their order.
 
     Parameters
     ----------
     gaps : bool
         Whether signals of a store may have missing values.
-    most : int
-        Windows of a block of recordings in memory, at most.
+    most : int, optional
+        Windows of a block of recordings in memory, at most. Default: that of a store.
+    tuning : StoreTuning
+        Limits of the blocks of a store.
     """
     if isinstance(rec.X, np.ndarray):
+        most = tuning.max_block_windows if most is None else most
         for start in range(0, len(rec), most):
             yield rec[start : start + most]
     else:
-        for start, X in _signals(rec.X):
+        for start, X in _signals(rec.X, tuning):
             yield _checked(X, np.arange(start, start + len(X)), rec, gaps=gaps)
 
 
-def _signals(X: Any) -> Iterator[tuple[int, Array]]:
+def _signals(X: Any, tuning: StoreTuning = TUNING) -> Iterator[tuple[int, Array]]:
     """Blocks of signals of a Dask array with their first window; no chunk is read twice."""
     X = X.rechunk({1: -1, 2: -1})
     row = max(1, int(np.prod(X.shape[1:])) * X.dtype.itemsize)
-    most = max(1, min(BLOCK, BLOCK_BYTES // row))
+    most = max(1, min(tuning.max_block_windows, tuning.max_block_bytes // row))
     edges = [0]
     ends = np.cumsum(X.chunks[0]).tolist()
     for end, after in zip(ends, [*ends[1:], ends[-1] + most + 1], strict=True):
@@ -255,13 +270,15 @@ def hashes_of(rec: Any) -> NDArray[np.int64]:
     return np.unique(np.concatenate(found))
 
 
-def sampled(session: Session, rec: Any, model: ContrastiveFeatures) -> Recordings:
+def sampled(
+    session: Session, rec: Any, model: ContrastiveFeatures, tuning: StoreTuning = TUNING
+) -> Recordings:
     """Take recordings into memory; of a large store as many as can be shown, from all of it."""
     if isinstance(rec.X, np.ndarray):
         read: Recordings = rec
         return read
     row = max(1, rec.n_channels * rec.n_times * rec.X.dtype.itemsize)
-    most = max(1, min(SHOWN, SHOWN_BYTES // row))
+    most = max(1, min(tuning.max_shown_windows, tuning.max_shown_bytes // row))
     chosen = np.arange(len(rec))
     if most < len(rec):
         chosen = np.linspace(0, len(rec) - 1, most).round().astype(np.int64)

@@ -92,7 +92,7 @@ def of_model(model: ContrastiveFeatures, step_text: str | None) -> Windows:
     if step_text is not None:
         step, points = _duration("--step", step_text)
         return Windows(length, True, step, points)
-    step_points = (getattr(model, "fitted_on_", None) or {}).get("step")
+    step_points = (model.fitted_on_ or {}).get("step")
     return Windows(length, True, step_points, True)
 
 
