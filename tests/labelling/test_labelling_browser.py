@@ -86,8 +86,23 @@ class Program:
         return self.process.communicate(timeout=60)
 
 
+@pytest.fixture
+def started(tmp_path):
+    """Start the program, as often as wanted; whatever still runs afterwards is killed."""
+    programs = []
+
+    def start(*more):
+        programs.append(Program(tmp_path, *more))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        if program.process.poll() is None:
+            program.end(signal.SIGKILL)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_24_windows_by_keyboard_undo_kill_restart_finish_predict(browser, tmp_path):
+def test_24_windows_by_keyboard_undo_kill_restart_finish_predict(browser, started, tmp_path):
     try:
         rec = load_watch(overlap=0)
     except DataNotFoundError:
@@ -96,7 +111,7 @@ def test_24_windows_by_keyboard_undo_kill_restart_finish_predict(browser, tmp_pa
     folder = tmp_path / "watch.tcl.cache"
     settings = Settings(max_landmarks=60)
     prepare(rec, folder, known=fingerprint(rec), features=quick(6), settings=settings)
-    program = Program(tmp_path)
+    program = started()
     first = Page(browser, program.address)
     given = {}
     for k in range(24):
@@ -120,7 +135,7 @@ def test_24_windows_by_keyboard_undo_kill_restart_finish_predict(browser, tmp_pa
     assert first.page.inner_text("#status") == "Not saved"
     first.context.close()
 
-    program = Program(tmp_path)
+    program = started()
     again = Page(browser, program.address)
     assert again.page.inner_text("#status") in ("Ready · 23 labels", "Opening…")
     window = again.window()

@@ -36,7 +36,9 @@
     : draw.number(Math.round(100 * s) / 100));
   const when = (text) => { const d = new Date(text), p = (n) => String(n).padStart(2, '0'); return `${d.getFullYear()}-${p(d.getMonth() + 1)}-${p(d.getDate())} ${p(d.getHours())}:${p(d.getMinutes())}`; };
   const say = (text) => { $('say').textContent = text; };
+  let said = false; // after the first action, a poll that is late must not replace what it said
   function status(text, bad = false) {
+    said = true;
     $('status').textContent = text;
     $('status').classList.toggle('error', bad);
   }
@@ -287,7 +289,7 @@
         const again = await ask('window/' + shown.window + '?small=1');
         if (shown && again.window === shown.window) { shown.guess = again.guess; shown.label = again.label; shown.held_out = again.held_out; paintClasses(); }
       }
-      if (status.first === undefined) { status.first = 1; status(`Ready · ${count(state.labels, 'label')}`); }
+      if (!said) status(`Ready · ${count(state.labels, 'label')}`);
     } catch { /* the message is there; the next poll tries again */ }
     const training = state && state.model.version < state.model.wanted;
     const writing = state && state.finish.state === 'running';
