@@ -457,8 +457,17 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             if before is not None:
                 monitor.history = {k: list(v) for k, v in self.history_.items()}
             monitor.record(terms)
-            fit = Fit(factors, contrast, memory, monitor.history, True, False, monitor)
-            fit.learned, fit.streaming = self._stream_learned(contrast), before is not None
+            fit = Fit(
+                factors,
+                contrast,
+                memory,
+                monitor.history,
+                converged=True,
+                interrupted=False,
+                monitor=monitor,
+                learned=self._stream_learned(contrast),
+                streaming=before is not None,
+            )
             form, error = self._normal_form(fit, views, ready)
             model = self._cp_model(form, ready, None if before is None else before.metric)
             W, V = form.W, form.V
@@ -503,7 +512,9 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
     def _normal_form(self, fit: Fit, views: Views, ready: Preparation) -> tuple[NormalForm, float]:
         """Return a fit in normal form, checked, and its relative reconstruction error."""
-        features, error = fit.final_features(views, self.alpha)
+        final = fit.finished(views, self.alpha).final
+        assert final is not None
+        features, error = final
         form = NormalForm.from_fit(fit, features, ready.bases, self.alpha)
         size = float(np.sqrt(views.norm_x / views.n_samples))
         form.check(type(self).__name__, size, streaming=fit.streaming)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,5 +162,6 @@ class CPD(CPEstimator):
     ) -> Fit:
         fit = super()._solve(runs, views, known, rng, nuisance)
         if self.nonnegative:
-            fit.final = nonnegatives.final(views.draw(), fit.factors, self.alpha)
+            final = nonnegatives.final(views.draw(), fit.factors, self.alpha)
+            return replace(fit, final=final)
         return fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +16,9 @@ from tensorcontrast.utils import checks
 class Interruptible(Protocol):
     """A fit that Ctrl-C may have cut short."""
 
-    interrupted: bool
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was cut short."""
 
 
 F = TypeVar("F", bound=Interruptible)
@@ -80,12 +83,10 @@ def largest_inside(
         return inside
 
     beta, kept, stopped = largest_beta(trial, holds, tuning)
-    kept = plain if kept is None else kept
-    kept.interrupted = stopped
+    kept = replace(plain if kept is None else kept, interrupted=stopped)
     if beta == 0.0 and not kept.interrupted:
         checks.warn(
             f"no β ≥ {tuning.min_beta:g} keeps the reconstruction error within "
             f"{epsilon:.0%} of the fit without contrast; no contrast is used",
         )
-    kept.learned = {**kept.learned, "beta_": beta}
-    return kept
+    return replace(kept, learned={**kept.learned, "beta_": beta})

@@ -381,8 +381,7 @@ def descend(
             keep=keep,
         )
     if interrupted and monitor.n_iter == len(plain.history["objective"]):  # no epoch was done
-        plain.interrupted = True
-        return plain
+        return replace(plain, interrupted=True)
     if rows is not None:
         memory.labels = None  # those of the window; all windows go to the nearest centre
     # The encoder is the model: what ``features_`` are is what ``transform`` gives. Whether the

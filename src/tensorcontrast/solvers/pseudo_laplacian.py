@@ -143,14 +143,14 @@ def closed_form(
     first = views.draw().alone()
     seed = int(rng.integers(2**31))
     plain = replace(runs, warm_up=0, balance=True)
-    fit = plain.best(first, runs.plain, rng)
-    fit.contrast = als.no_contrast  # features are linear in the window, whatever the factors are
-    fit.learned = {
+    learned = {
         "beta_": 0.0,
         "gamma_": float(problem.gamma),
         "n_clusters_": 0,
         "nuisance_strength_": None,
     }
+    # Features are linear in the window, whatever the factors are.
+    fit = replace(plain.best(first, runs.plain, rng), contrast=als.no_contrast, learned=learned)
     if problem.beta == 0 or masked or not fit.goes_on:
         return fit
     count = problem.count(first.n_samples, 0 if known is None else int(known.max()) + 1)
@@ -160,16 +160,21 @@ def closed_form(
             nuisance = None
         elif nuisance is None:
             nuisance = _between_views(views, problem.tuning.gls.max_deviations)
-        found, classes = _metric(problem, runs.alpha, fit, first, known, count, seed, nuisance)
+        rows = gradient.sampled(first.n_samples, seed, problem.tuning.max_descent_windows)
+        if rows is None:
+            fit = fit.finished(first, runs.alpha)
+        found, classes = _metric(
+            problem, runs.alpha, fit, first, rows, known, count, seed, nuisance
+        )
     except KeyboardInterrupt:  # the CPD stands
-        fit.interrupted = True
-        return fit
-    fit.selected, fit.memory.labels = found, classes
-    fit.learned |= {
-        "n_clusters_": count,
-        "nuisance_strength_": None if found is None else found.strength,
-    }
-    return fit
+        return replace(fit, interrupted=True)
+    strength = None if found is None else found.strength
+    return replace(
+        fit,
+        selected=found,
+        memory=replace(fit.memory, labels=classes),
+        learned={**learned, "n_clusters_": count, "nuisance_strength_": strength},
+    )
 
 
 def _metric(
@@ -177,6 +182,7 @@ def _metric(
     alpha: float,
     fit: Fit,
     first: als.Views,
+    rows: NDArray[np.intp] | None,
     known: Known,
     count: int,
     seed: int,
@@ -184,14 +190,13 @@ def _metric(
 ) -> tuple[gls.Selected | None, Known]:
     """Return the metric of a CPD, and the pseudo classes; None for these if some windows sufficed.
 
-    Of very many windows a random sample is used, as in a descent.
+    Of very many windows a random sample is used, as in a descent: these ``rows``.
     """
-    rows = gradient.sampled(first.n_samples, seed, problem.tuning.max_descent_windows)
     some = gradient.rows_in_memory(first, rows)
     assert isinstance(some, als.Views)
     own = known if known is None or rows is None else known[rows]
-    if rows is None:
-        error = fit.final_features(first, alpha)[1]
+    if fit.final is not None:
+        error = fit.final[1]
     else:
         error = gls.ols_error(some.X, some.norm_x, fit.factors, alpha)
     found, classes = gls.contrast_metric(
@@ -250,9 +255,8 @@ def descending(
             else:
                 fit = gradient.descend(runs, plain, views, tied_contrast(problem, base), rng)
         except KeyboardInterrupt:  # before the first epoch: the CPD is what there is
-            plain.interrupted = True
-    fit.learned = learned(base, ran=False) | fit.learned
-    return fit
+            fit = replace(plain, interrupted=True)
+    return replace(fit, learned=learned(base, ran=False) | fit.learned)
 
 
 def alternating(
@@ -268,8 +272,7 @@ def alternating(
     if problem.beta == "auto" and not plain.interrupted:
         seed = int(rng.integers(2**31))
         fit = _largest_beta(problem, runs, plain, views, known, rng, seed)
-    fit.learned = learned(fit.contrast, ran=True) | fit.learned
-    return fit
+    return replace(fit, learned=learned(fit.contrast, ran=True) | fit.learned)
 
 
 def _largest_beta(
@@ -293,12 +296,17 @@ def _largest_beta(
     def trial(beta: float) -> Fit:
         base = _of_beta(problem, fixed.n_samples, known, seed, beta)
         if problem.solver == "tied":
-            return gradient.descend(again, plain, views, tied_contrast(problem, base), rng)
-        return again.once(
-            views, kernels.like(plain.factors, [U.copy() for U in plain.factors]), base, rng
-        )
+            fit = gradient.descend(again, plain, views, tied_contrast(problem, base), rng)
+        else:
+            factors = kernels.like(plain.factors, [U.copy() for U in plain.factors])
+            fit = again.once(views, factors, base, rng)
+        measured = fit.keep is not None and fit.keep.error is not None  # in the checkpoint
+        return fit if measured or fit.interrupted else fit.finished(fixed, runs.alpha)
 
     def error(fit: Fit) -> float:
-        return fit.final_features(fixed, runs.alpha)[1]
+        assert fit.final is not None
+        return fit.final[1]
 
-    return largest_inside(plain, trial, error, problem.epsilon, problem.tuning)
+    return largest_inside(
+        plain.finished(fixed, runs.alpha), trial, error, problem.epsilon, problem.tuning
+    )

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Factors = Sequence[Array]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fit:
     """Outcome of one run: factors in the scale of the fit, and how it went."""
 
@@ -34,7 +34,7 @@ class Fit:
     interrupted: bool
     monitor: Monitor
     learned: dict[str, Any] = field(default_factory=dict)
-    #: Features at the final factors and the error of the data, once they were asked for.
+    #: Features at the final factors and the error of the data (:meth:`finished`).
     final: tuple[als.Features, float] | None = None
     #: Whether the callback has ended a descent, whose monitor is another one.
     stopped: bool = False
@@ -60,17 +60,16 @@ class Fit:
         """Last value of E8."""
         return self.history["objective"][-1]
 
-    def final_features(self, views: als.Views, alpha: float) -> tuple[als.Features, float]:
-        """Features at the final factors, and ‖X − X̂‖/‖X‖ of the data's own view.
+    def finished(self, views: als.Views, alpha: float) -> Fit:
+        """Return the fit with features at the final factors, and ‖X − X̂‖/‖X‖ of its own view.
 
-        Found once: a contrast that clusters moves its centres whenever it is asked.
+        They are computed once: a contrast that clusters moves its centres at every call.
         """
         if self.final is not None:
-            return self.final
+            return self
         checkpoint.check_remembered(self.factors)
         features, residual = views.final(self.factors, self.contrast, alpha, self.memory)
-        self.final = features, float(np.sqrt(residual / views.norm_x))
-        return self.final
+        return replace(self, final=(features, float(np.sqrt(residual / views.norm_x))))
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class Runs:
             except KeyboardInterrupt:
                 if best is None:
                     raise
-                best.interrupted = True
+                best = replace(best, interrupted=True)
                 break
             if best is None or fit.objective < best.objective:
                 best, worse = fit, best
@@ -146,7 +145,7 @@ class Runs:
             if worse is not None:
                 worse.lose()
             if fit.interrupted:
-                best.interrupted = True
+                best = replace(best, interrupted=True)
                 break
         assert best is not None
         checkpoint.check_remembered(best.factors)
@@ -206,12 +205,13 @@ class Runs:
         if fit.goes_on:
             fit = self._stage(views, None, final_sweeps, 0.0, fit.factors, contrast, rng, after=fit)
         else:
-            fit.memory = als.Memory()  # its rows are not the windows
-        # Whether the fit has settled is a question to the stage that had a tolerance.
-        fit.converged = first.converged
-        if not fit.monitor.stopped:
-            first.monitor.history, fit.monitor = fit.history, first.monitor
-        return fit
+            fit = replace(fit, memory=als.Memory())  # its rows are not the windows
+        # Whether the fit has converged is a question to the stage that had a tolerance.
+        fit = replace(fit, converged=first.converged)
+        if fit.monitor.stopped:
+            return fit
+        first.monitor.history = fit.history
+        return replace(fit, monitor=first.monitor)
 
     def _stage(
         self,
@@ -233,8 +233,7 @@ class Runs:
             rng,
             after=None if after is None else after.history,
         )
-        fit.factors = compress.expand_factors(fit.factors, bases)
-        return fit
+        return replace(fit, factors=compress.expand_factors(fit.factors, bases))
 
     def once(
         self,
