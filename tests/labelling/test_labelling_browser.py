@@ -288,7 +288,8 @@ def test_labels_are_corrected_in_the_table(browser, opened, serve):
         window = it.window()
         it.press("1")
         it.view("review")
-        it.page.select_option("#rows select", label="walk")
+        with it.page.expect_response(lambda answer: "/api/review" in answer.url):
+            it.page.select_option("#rows select", label="walk")
         it.page.wait_for_function(
             "() => document.querySelector('#say').textContent.includes('now walk')"
         )
