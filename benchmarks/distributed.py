@@ -1,9 +1,11 @@
 """Fits on Dask workers against the serial fit, and the bytes that an iteration moves.
 
-``python -m benchmarks.distributed [time] [traffic]`` measures at full size and prints the tables
-that docs/explanation/distributed.md has; ``--quick`` does so with few windows, to see that it
-runs. Traffic is counted in the comms of every worker, both ways: data, partial sums, tasks and
-heartbeats alike.
+``python -m benchmarks.distributed [time] [traffic] [growth]`` measures at full size and prints
+the tables that docs/explanation/distributed.md has; ``--quick`` does so with few windows, to see
+that it runs. Traffic is counted in the comms of every worker, both ways: data, partial sums, tasks
+and heartbeats alike.
+``growth`` fits signals that are made on the workers, 50,000 and 200,000 windows of them and, with
+``--million``, 1,000,000, and windows of more channels and samples; it prints the exponents.
 ``python -m benchmarks.distributed report FOLDER`` writes the performance reports of ``distributed``
 for fits on 1, 2 and 4 workers, and prints what they and the workers say of transfers next to these
 counts.
@@ -20,6 +22,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 import distributed
 from benchmarks.common import Row, show, write
 from benchmarks.decompose import tensor
-from tensorcontrast import ATD, CPD, PLC
+from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.decompose.options import build
 
 RANK, DIMS, CORE = 32, (9, 33, 9), (9, 19, 6)
@@ -122,13 +125,13 @@ def bytes_an_iteration(
     marks: dict[int, dict[str, dict[str, int]]] = {}
 
     def mark(row: dict[str, float]) -> None:
-        if row["iteration"] in (3, iterations):
+        if row["iteration"] in (3, iterations - 2):  # the last two go over whole windows
             marks[int(row["iteration"])] = client.run(bytes_so_far)
 
     fitted(models(iterations, mark)[name], lazy(path))
-    first, last = marks[3], marks[iterations]
+    first, last = marks[3], marks[iterations - 2]
     return {
-        way: float(np.mean([last[w][way] - first[w][way] for w in last])) / (iterations - 3)
+        way: float(np.mean([last[w][way] - first[w][way] for w in last])) / (iterations - 5)
         for way in ("in", "out")
     }
 
@@ -308,11 +311,116 @@ def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
     return rows
 
 
-PARTS = {"time": "Dask workers: time", "traffic": "Dask workers: bytes moved"}
+# ---------------------------------------------------------------------------- growth
+
+#: Largest exponent of the time that counts as close to linear.
+NEARLY_LINEAR = 1.15
 
 
-def rows(part: str, quick: bool = False) -> list[Row]:
-    """Measure "time" or "traffic"."""
+def planted(block_id: tuple[int, ...], size: int, n: int, shape: tuple[int, int]) -> np.ndarray:
+    """Noisy oscillations of four kinds, for one block of windows (channel, time)."""
+    rng = np.random.default_rng(block_id[0])
+    count = min(size, n - block_id[0] * size)
+    kind = rng.integers(4, size=count)
+    t = np.arange(shape[1]) / 64
+    wave = 2 * np.pi * (4 + 5 * kind)[:, None] * t + rng.uniform(0, 2 * np.pi, (count, 1))
+    loading = rng.uniform(0.5, 1.5, (count, shape[0])) * (
+        1 + np.add.outer(kind, range(shape[0])) % 3
+    )
+    X = loading[:, :, None] * np.sin(wave)[:, None, :]
+    return (X + rng.standard_normal(X.shape)).astype(np.float32)
+
+
+def made_on_workers(n: int, shape: tuple[int, int], size: int) -> Any:
+    """Signals (n, channel, time) that every worker makes for itself, block by block."""
+    chunks = tuple(min(size, n - at) for at in range(0, n, size))
+    return dask.array.map_blocks(
+        planted,
+        size=size,
+        n=n,
+        shape=shape,
+        chunks=(chunks, *((d,) for d in shape)),
+        dtype=np.float32,
+        meta=np.empty((0, 0, 0), np.float32),
+    )
+
+
+def used() -> tuple[float, int]:
+    """Processor seconds of this process so far, and the most memory that it has had.
+
+    Not ``ru_maxrss``: a new process inherits that of the one that starts it.
+    """
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
+    peak = re.search(r"VmHWM:\s+(\d+) kB", text)
+    return time.process_time(), int(peak.group(1)) * 1024 if peak else 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a fit has taken: wall and processor seconds, and the peak bytes of a worker."""
+
+    seconds: float
+    work: float
+    peak: float
+
+
+def grown(n: int, shape: tuple[int, int], size: int) -> Cost:
+    """Fit signals on two workers; processor seconds are those of the workers and the caller."""
+    model = ContrastiveFeatures(
+        fs=64.0,
+        tensorize=SpectrogramTensor(n_quantiles=9),
+        decompose=build(PLC, rank=8, max_iter=30, tol=0, random_state=0),
+        random_state=0,
+    )
+    with cluster(2) as client:
+        begin = sum(work for work, _ in client.run(used).values()) + time.process_time()
+        seconds = fitted(model, made_on_workers(n, shape, size))
+        found = list(client.run(used).values())
+        work = sum(work for work, _ in found) + time.process_time() - begin
+    out = Cost(seconds, work, float(max(peak for _, peak in found)))
+    print(f"{n:,} windows {shape}: {out}", file=sys.stderr)
+    return out
+
+
+def growth(sizes: list[int], few: int, block: int) -> list[Row]:
+    """Cost of whole fits over windows, channels and samples.
+
+    Exponents are those of processor seconds, which other work on the machine changes less.
+    """
+    rows = []
+    found = {n: grown(n, (3, 64), block) for n in sizes}
+    for n, cost in found.items():
+        rows += [
+            Row(f"PLC from signals 3×64, {n:,} windows, two workers", cost.seconds, "s"),
+            Row(f"processor time, {n:,} windows", cost.work, "s"),
+            Row(f"peak memory of a worker, {n:,} windows", cost.peak / 2**20, "MiB"),
+        ]
+    for a, b in pairwise(sizes):
+        power = float(np.log(found[b].work / found[a].work) / np.log(b / a))
+        name = f"exponent of processor time over windows, {a:,} to {b:,}"
+        rows.append(Row(name, power, "", at_most=NEARLY_LINEAR))
+    base = found[few]
+    for name, shape in (("channels, 3 to 12", (12, 64)), ("samples, 64 to 256", (3, 256))):
+        cost = grown(few, shape, block)
+        power = float(np.log(cost.work / base.work) / np.log(4))
+        name = f"exponent of processor time over {name}, {few:,} windows"
+        rows.append(Row(name, power, "", at_most=NEARLY_LINEAR))
+    return rows
+
+
+PARTS = {
+    "time": "Dask workers: time",
+    "traffic": "Dask workers: bytes moved",
+    "growth": "Dask workers: growth",
+}
+
+
+def rows(part: str, quick: bool = False, million: bool = False) -> list[Row]:
+    """Measure "time", "traffic" or "growth"."""
+    if part == "growth":
+        if quick:
+            return growth([1_024, 2_048], 2_048, 512)
+        return growth([50_000, 200_000, *([1_000_000] if million else [])], 200_000, 8_192)
     # Traffic: at least a block for each of four workers, so that none is idle.
     sizes = [4_096] if quick else [40_000]
     if part == "traffic":
@@ -335,14 +443,14 @@ def main(words: list[str]) -> int:
             print("report needs a folder to write to", file=sys.stderr)
             return 2
         return report(Path(folder[0]), quick)
-    names = [word for word in words if word != "--quick"] or list(PARTS)
+    names = [word for word in words if not word.startswith("--")] or list(PARTS)
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         print(f"no benchmark {unknown}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     passed = True
     for name in names:
-        found = rows(name, quick)
+        found = rows(name, quick, "--million" in words)
         show(PARTS[name], found)
         if not quick:
             write(f"distributed-{name}", found)

@@ -65,6 +65,28 @@ def test_the_summary_for_people_and_quiet(cli, data, tmp_path, small):
     assert (tmp_path / "b.tcm").read_bytes()[:7] == b"TCMODEL"
 
 
+def test_profile_tells_where_the_time_goes(cli, data, tmp_path):
+    args = ("-r", 3, "-p", "max_iter=4", "-p", "tol=0")
+    done = cli("fit", data, "-o", tmp_path / "a.tcm", *args, "--profile", "--json")
+    assert done.code == 0, done.err
+    stages = {row["stage"]: row for row in done.json["profile"]}
+    assert {"reading", "blocks", "augmentation", "CPD", "metric", "finishing", "writing"} <= set(
+        stages
+    )
+    whole = done.json["seconds"]
+    total = sum(row["seconds"] for row in stages.values())
+    assert 0.9 * whole <= total <= 1.02 * whole
+    assert all(row["seconds"] > 0 for row in stages.values())
+    assert 0.9 <= sum(row["share"] for row in stages.values()) <= 1.001
+    shown = cli("fit", data, "-o", tmp_path / "b.tcm", *args, "--profile")
+    assert "augmentation" in shown.out and "share" in shown.out
+    plain = cli("fit", data, "-o", tmp_path / "c.tcm", *args, "--json")
+    assert "profile" not in plain.json
+    first, last = (load_model(tmp_path / name).decompose_ for name in ("a.tcm", "c.tcm"))
+    for a, b in zip(first._factors, last._factors, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_seeds_make_the_same_file(cli, data, tmp_path, small):
     for name in "ab":
         assert cli("fit", data, "-o", tmp_path / f"{name}.tcm", *small).code == 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +29,12 @@ from tensorcontrast.solvers.prepare import Preparation, prepare
 from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.settings import ALS
 from tensorcontrast.solvers.tuning import TUNING, Tuning
+from tensorcontrast.solvers.whole import WholeViews
 from tensorcontrast.sources import source
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.component_names import ComponentNamesMixin
+from tensorcontrast.utils.estimators import NotebookMixin
+from tensorcontrast.utils.progress import StageTimes, measured
 
 Array = NDArray[Any]
 Resume = str | PathLike[str] | bool | None
@@ -63,7 +66,7 @@ def _learned_features(
     }
 
 
-class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
 
     #: Whether coupled blocks have factors of their own.
@@ -238,11 +241,18 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         return self._fit(X, y, view, (checkpoint, every, resume))
 
     def _fit(
-        self, X: Any, y: Any, view: Any, kept: tuple[Any, int, Resume], nuisance: Any = None
+        self,
+        X: Any,
+        y: Any,
+        view: Any,
+        kept: tuple[Any, int, Resume],
+        nuisance: Any = None,
+        times: StageTimes | None = None,
     ) -> Self:
         """Learn, then assign the learned attributes.
 
-        ``kept`` is where a checkpoint is written, how often, and what to go on from.
+        ``kept`` is where a checkpoint is written, how often, and what to go on from. ``times``
+        counts the seconds of each stage.
         """
         self._check_parameters()
         name = type(self).__name__
@@ -254,7 +264,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         )
         try:
             with recorder.recording():
-                outcome = self._learn(X, y, view, nuisance, recorder)
+                outcome = self._learn(X, y, view, nuisance, recorder, times)
             learned.assign(self, outcome.attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -283,7 +293,13 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             nonnegative.check_parameters(type(self).__name__, given, self.missing, solver)
 
     def _learn(
-        self, X: Any, y: Any, view: Any, nuisance: Any, recorder: checkpoints.Recorder
+        self,
+        X: Any,
+        y: Any,
+        view: Any,
+        nuisance: Any,
+        recorder: checkpoints.Recorder,
+        times: StageTimes | None = None,
     ) -> Outcome:
         """Learn from windows; what was learned before plays no part."""
         windows = inputs.to_fit(self, X)
@@ -296,7 +312,11 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             rows = self._nuisance_rows(nuisance, windows, ready)
             known = self._labels_used(y, n)
             rank, clipped = self._allowed_rank((n, *data.dims), windows)
-            views = ready.views(data, inputs.second_view(self, windows, ready, view, rng))
+            second = inputs.second_view(self, windows, ready, view, rng)
+            views = ready.views(data, second)
+            whole: WholeViews | None = None
+            if ready.bases is not None and not views.fresh:
+                whole = WholeViews.from_cores(ready, data, second, views)
             if self.nonnegative:
                 nonnegative.check_rows(type(self).__name__, views.draw().X)
         given = [] if rows is None else [rows]
@@ -305,17 +325,23 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         with threads.for_work(n * ready.size * rank):
             with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
                 core = None if rows is None else models.nuisance_in_core(rows, ready)
-                fit = self._solve(self._runs(ready, rank, recorder), views, known, rng, core)
+                runs = replace(self._runs(ready, rank, recorder), times=times, whole=whole)
+                with measured(times, "CPD"):
+                    fit = self._solve(runs, views, known, rng, core)
             checkpoints.check_remembered(fit.factors)
             if fit.interrupted:
                 recorder.write()
-            drawn = views.draw()
-            form, error = self._normal_form(fit, drawn, ready)
+            drawn, bases = views.draw(), ready.bases
+            if fit.whole:
+                drawn, bases = cast("Views", whole), None
+            form, error = self._normal_form(fit, drawn, bases)
             metric = models.selected_metric(fit.selected, ready)
             model = self._cp_model(form, ready, metric)
             if fit.selected is not None:
-                error *= fit.selected.rise
-            W, V = (form.W, form.V) if model.is_plain else model.encoded(drawn, ready.bases)
+                # The metric is selected on cores, whose error is not that of whole windows.
+                on_cores = fit.whole and whole is not None
+                error = model.encoding_error(drawn) if on_cores else error * fit.selected.rise
+            W, V = (form.W, form.V) if model.is_plain else model.encoded(drawn, bases)
         attributes = {
             **windows.learned(),
             **self._learned(fit, form, model, ready),
@@ -468,7 +494,7 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 learned=self._stream_learned(contrast),
                 streaming=before is not None,
             )
-            form, error = self._normal_form(fit, views, ready)
+            form, error = self._normal_form(fit, views, ready.bases)
             model = self._cp_model(form, ready, None if before is None else before.metric)
             W, V = form.W, form.V
             if not model.is_plain:
@@ -510,12 +536,14 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Return learned attributes of a stream that only subclasses have."""
         return {}
 
-    def _normal_form(self, fit: Fit, views: Views, ready: Preparation) -> tuple[NormalForm, float]:
+    def _normal_form(
+        self, fit: Fit, views: Views, bases: list[Array] | None
+    ) -> tuple[NormalForm, float]:
         """Return a fit in normal form, checked, and its relative reconstruction error."""
         final = fit.finished(views, self.alpha).final
         assert final is not None
         features, error = final
-        form = NormalForm.from_fit(fit, features, ready.bases, self.alpha)
+        form = NormalForm.from_fit(fit, features, bases, self.alpha)
         size = float(np.sqrt(views.norm_x / views.n_samples))
         form.check(type(self).__name__, size, streaming=fit.streaming)
         return form, error
@@ -544,10 +572,6 @@ class CPEstimator(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _prepare(self, windows: inputs.Windows, *, whole: bool = False) -> Preparation:
         """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
         data, layout = windows.data, windows.layout
-        if self.robust is not None and source.is_spread(data):
-            raise InvalidInputError(
-                "robust='huber' needs the windows in this process; pass robust=None, or X.compute()"
-            )
         if self.nonnegative and source.is_spread(data):
             raise InvalidInputError(
                 "nonnegative=True needs the windows in this process; pass nonnegative=False, or "

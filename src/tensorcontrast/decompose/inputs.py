@@ -59,7 +59,6 @@ def to_fit(estimator: Any, X: Any) -> Windows:
     coupled = blocks.given(X)
     if coupled is not None:
         data, layout = blocks.learn_layout(estimator, coupled, min_samples=2)
-        _check_gaps(estimator, data)
         return Windows(data, layout.size, layout=layout)
     _check_one_tensor(estimator)
     wanted = None if estimator.dtype is None else np.dtype(estimator.dtype)
@@ -72,7 +71,6 @@ def to_fit(estimator: Any, X: Any) -> Windows:
             X, found = np.concatenate(list(found.blocks())), None
     if found is None:
         return _in_memory(estimator, X)
-    _check_gaps(estimator, found)
     return Windows(found, found.dims[0])
 
 
@@ -99,7 +97,6 @@ def to_transform(estimator: Any, X: Any, layout: blocks.Layout | None) -> source
     """Return windows for a fitted estimator: checked, from memory or read block by block."""
     data = _fitted_blocks(estimator, X, layout)
     if data is not None:
-        _check_gaps(estimator, data)
         return data
     nan = estimator.missing == "mask"
     size = estimator._tuning.blocks
@@ -108,7 +105,6 @@ def to_transform(estimator: Any, X: Any, layout: blocks.Layout | None) -> source
         checked = checks.check_tensor(estimator, X, reset=False)
         return source.with_nan(source.ArraySource(checked, block_size=size), nan)
     source.with_nan(found, nan)
-    _check_gaps(estimator, found)
     if tuple(found.dims) != tuple(estimator.dims_):
         checks.check_dims(estimator, (0, *found.dims))
     return found
@@ -136,15 +132,6 @@ def _gathered(estimator: Any, data: source.Source) -> source.ArraySource:
     whole = source.ArraySource(array, block_size=estimator._tuning.blocks)
     found: source.ArraySource = source.with_nan(whole, estimator.missing == "mask")
     return found
-
-
-def _check_gaps(estimator: Any, data: source.Source) -> None:
-    """Raise where windows elsewhere may have gaps."""
-    if estimator.missing == "mask" and source.is_spread(data):
-        raise InvalidInputError(
-            "missing='mask' needs the windows in this process; a Dask array must be complete: "
-            "pass missing='error' and fill the gaps, or X.compute()"
-        )
 
 
 def _check_one_tensor(estimator: Any) -> None:

@@ -15,6 +15,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, missing, robust
 from tensorcontrast.solvers.prepare import Preparation
 from tensorcontrast.solvers.settings import ALS
+from tensorcontrast.solvers.whole import WholeViews
 from tensorcontrast.sources import source
 from tensorcontrast.utils import threads
 
@@ -63,26 +64,12 @@ class CPModel:
                 )
             blocks = self.preparation(0).centred(data)
             return np.concatenate([self.plain_features(x.reshape(len(x), -1)) for x in blocks])
-        ready, projector = self.preparation(0), self.projector()
-        # With gaps each window has equations of its own (E12). Where features are those of another
-        # metric, gaps are first filled with what these solutions reconstruct.
-        plain = self.is_plain
-        oblique = projector
-        if masked and not plain:
-            oblique = gls.projector(self.factors, self.ridge, None)
-        out = []
+        encode = _Encode.from_model(self, masked=masked)
         if source.is_spread(data):
-            return data.transformed(ready, projector)
-        with threads.for_work((data.n_samples or 2**31) * projector.size):
-            for block in ready.centred(data):
-                flat = block.reshape(len(block), -1)
-                if not masked:
-                    out.append(flat @ projector)
-                    continue
-                coordinates = missing.encode(flat, oblique, self.factors, self.ridge)
-                if not plain:
-                    coordinates = _filled(flat, coordinates, self.factors) @ projector
-                out.append(coordinates)
+            found: Array = data.transformed(encode, len(self.ridge), encode.projector.dtype)
+            return found
+        with threads.for_work((data.n_samples or 2**31) * encode.projector.size):
+            out = [encode(raw) for raw in data.blocks()]
         return np.concatenate(out) if len(out) > 1 else out[0]
 
     def plain_features(self, rows: Array) -> Array:
@@ -148,11 +135,48 @@ class CPModel:
             columns = compress.project(rows, bases).T
         return views.encoded(columns)
 
-    def encoding_error(self, views: als.Views) -> float:
-        """Relative reconstruction error of views that were fitted without a core, in the metric."""
-        W, _ = views.encoded(gls.projector(self.factors, self.ridge, self.metric))
-        residual = kernels.residual_direct(views.X, W, self.factors)
+    def encoding_error(self, views: als.Views | WholeViews) -> float:
+        """Relative reconstruction error of whole windows in the metric."""
+        columns = gls.projector(self.factors, self.ridge, self.metric)
+        residual = views.residual_encoded(columns, self.factors)
         return float(np.sqrt(residual / views.norm_x))
+
+
+@dataclass(frozen=True)
+class _Encode:
+    """Features of a block of raw windows, wherever it is. Equations E12, E23.
+
+    With gaps each window has equations of its own (E12). Where features are those of another
+    metric, gaps are first filled with what these solutions reconstruct.
+    """
+
+    ready: Preparation
+    projector: Array
+    #: Projector, factors and ridge of E12 where windows may have gaps.
+    observed: tuple[Array, Factors, Array] | None
+    plain: bool
+
+    @classmethod
+    def from_model(cls, model: CPModel, *, masked: bool) -> _Encode:
+        """Take what the features of a model need."""
+        projector, observed = model.projector(), None
+        if masked:
+            oblique = projector
+            if not model.is_plain:
+                oblique = gls.projector(model.factors, model.ridge, None)
+            observed = (oblique, model.factors, model.ridge)
+        return cls(model.preparation(0), projector, observed, model.is_plain)
+
+    def __call__(self, raw: Array) -> Array:
+        """Features (n, r)."""
+        flat = self.ready.centred_block(raw).reshape(len(raw), -1)
+        if self.observed is None:
+            return np.asarray(flat @ self.projector)
+        oblique, factors, ridge = self.observed
+        coordinates = missing.encode(flat, oblique, factors, ridge)
+        if self.plain:
+            return coordinates
+        return np.asarray(_filled(flat, coordinates, factors) @ self.projector)
 
 
 def _filled(flat: Array, coordinates: Array, factors: Factors) -> Array:

@@ -44,8 +44,9 @@ def spectrograms(
     if not len(signals):
         raise InvalidInputError("X holds no signals; at least one is needed")
     signals = signals.rechunk({1: -1, 2: -1})
+    gaps = getattr(tensorize, "missing", "error") == "mask"
     first = _Transform(tensorize, None, 0, 1, (), np.dtype(float)).tensors(
-        as_array(signals[:1].compute(), way="")
+        as_array(signals[:1].compute(), missing=gaps, way="")
     )
     dims = first.shape[1:]
     most = samples_a_block(dims, block_size)
@@ -74,7 +75,8 @@ class _Transform:
 
     def __call__(self, signals: Any, block_info: Any = None) -> Array:
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
-        signals = as_array(signals, way="", first=start)
+        gaps = getattr(self.tensorize, "missing", "error") == "mask"
+        signals = as_array(signals, missing=gaps, way="", first=start)
         if not len(signals):
             return np.empty((0, *self.dims), dtype=self.dtype)
         with threads.single("blas"):

@@ -42,15 +42,17 @@ class Reader:
     name: str
     n_samples: int
     change: Change | None = None
+    #: Whether NaN stand for missing values.
+    missing: bool = False
 
     def __call__(self, raw: Any, start: int) -> Array:
         """Check the block that begins with window ``start``, changed where that is asked for."""
-        block = as_array(raw, self.name, way="", first=start)
+        block = as_array(raw, self.name, missing=self.missing, way="", first=start)
         if self.change is None:
             return checked_block(block, self, start)
         block = checked_block(block, replace(self, name="X", change=None), start)
         changed = self.change(checks.read_only(block), start)
-        changed = as_array(changed, self.name, way="", first=start)
+        changed = as_array(changed, self.name, missing=self.missing, way="", first=start)
         if changed.shape != block.shape:
             raise InvalidInputError(
                 f"augment made windows of shape {changed.shape} from {block.shape}; "
@@ -117,12 +119,13 @@ class DaskSource:
 
     @property
     def missing(self) -> bool:
-        """Whether NaN stand for missing values: never, they are reported as what they are."""
-        return False
+        """Whether NaN stand for missing values."""
+        return self.reader.missing
 
     @missing.setter
     def missing(self, allowed: bool) -> None:
-        """Leave it so: sums with gaps are taken in memory only."""
+        """Let blocks hold NaN."""
+        self.reader = replace(self.reader, missing=allowed)
 
     @property
     def sizes(self) -> list[int]:
@@ -172,10 +175,35 @@ class DaskSource:
         first_rows = on.computed(on.each(_first, self._kept[:count], wanted[:count]))
         return self.reader(np.concatenate(first_rows), 0)
 
-    def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
-        """Sum over blocks of what the function gives for each: numbers and arrays, in float64."""
+    def summed(self, function: Callable[..., list[Any]], *rows: Array) -> list[Array]:
+        """Sum over blocks of what the function gives for each: numbers and arrays, in float64.
+
+        It gets a block and what ``rows`` (n, …) hold for its windows.
+        """
         work = _Read(self.reader, function)
-        return on.total(on.each(work, self.raw(), self.starts))
+        with on.large_graphs():
+            return on.total(on.each(work, self.raw(), self.starts, *map(self.cut, rows)))
+
+    def collected(self, function: Callable[[Array], Array]) -> Array:
+        """Bring here the few numbers that the function gives for each window of a block."""
+        work = _Read(self.reader, function)
+        return np.concatenate(on.computed(on.each(work, self.raw(), self.starts)))
+
+    def strided(self, step: int) -> Array:
+        """Bring every ``step``-th window here, the first one included."""
+        some = [
+            (raw, start, -start % step)
+            for raw, start, size in zip(self.raw(), self.starts, self.sizes, strict=True)
+            if -start % step < size
+        ]
+        work = _Every(self.reader, step)
+        return np.concatenate(on.computed(on.each(work, *zip(*some, strict=True))))
+
+    def cut(self, rows: Array | None) -> list[Array | None]:
+        """Return what rows (n, …) hold for the windows of each block."""
+        if rows is None:
+            return [None] * len(self.sizes)
+        return list(np.split(rows, np.cumsum(self.sizes)[:-1]))
 
     def mapped(self, change: Change) -> DaskSource:
         """Return the view that the function makes of each block."""
@@ -190,9 +218,8 @@ class DaskSource:
         array = package("dask.array")
         if not hasattr(other, "dask"):
             shape = (self.n_samples, *self.dims)
-            other = array.from_array(
-                checks.check_view(other, shape, self.dtype), chunks=self.X.chunks
-            )
+            checked = checks.check_view(other, shape, self.dtype, nan=self.missing)
+            other = array.from_array(checked, chunks=self.X.chunks)
         if any(np.isnan(size) for sizes in other.chunks for size in sizes):
             other = other.compute_chunk_sizes()
         if other.shape != self.X.shape:
@@ -200,20 +227,24 @@ class DaskSource:
                 f"view has shape {other.shape} but X has {self.X.shape}: the view must hold the "
                 "same windows, augmented, in the same order"
             )
-        return DaskSource(other.rechunk(self.X.chunks), self.dtype, "view", self.block_size)
+        out = DaskSource(other.rechunk(self.X.chunks), self.dtype, "view", self.block_size)
+        out.missing = self.missing
+        return out
 
     def views(self, ready: Preparation, view: Any) -> BlockViews | als.FreshViews:
         """Both views as they are fitted, on the workers."""
+        roots = self.cut(ready.root_weights)
+        ready = replace(ready, root_weights=None)
 
         def pair(rows: list[on.Task], other: Any, groups: on.Groups | None = None) -> BlockViews:
             second = other if isinstance(other, DaskSource) else self.matched(_array(other))
             with_view = WithView(ready, second.reader)
-            both = on.each(with_view, rows, second.raw(), self.starts, groups=groups)
+            both = on.each(with_view, rows, second.raw(), self.starts, roots, groups=groups)
             both = on.persisted(both) if groups else self._persisted(both)
             self._kept = None  # what was kept goes as soon as its rows are there
             return BlockViews.from_blocks(both, self.sizes, ready, paired=True, groups=groups)
 
-        plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts)
+        plain = on.each(CoreRows(ready, self.reader), self.raw(), self.starts, roots)
         if view is not None and not isinstance(view, FreshSource):
             return pair(plain, view)
         rows = self._persisted(plain)
@@ -224,14 +255,15 @@ class DaskSource:
         groups = on.by_worker(rows)  # one way to part the windows for all views that are drawn
         return als.FreshViews(lambda: cast("als.Views", pair(rows, view.draw(), groups)))
 
-    def transformed(self, ready: Preparation, projector: Array) -> Any:
-        """Lazy array (n, rank) of the features of each block. Equation E12."""
-        work = _Encode(self.reader, ready, projector)
+    def transformed(
+        self, features: Callable[[Array], Array], rank: int, dtype: np.dtype[Any]
+    ) -> Any:
+        """Lazy array (n, rank) of what a function gives for each block. Equation E12."""
         return self.X.map_blocks(
-            work,
-            dtype=projector.dtype,
-            meta=np.empty((0, 0), dtype=projector.dtype),
-            chunks=(self.X.chunks[0], (projector.shape[1],)),
+            _Encode(self.reader, features, rank, dtype),
+            dtype=dtype,
+            meta=np.empty((0, 0), dtype=dtype),
+            chunks=(self.X.chunks[0], (rank,)),
             drop_axis=list(range(2, self.X.ndim)),
         )
 
@@ -241,10 +273,21 @@ class _Read:
     """A function of a checked block."""
 
     reader: Reader
-    function: Callable[[Array], list[Any]]
+    function: Callable[..., Any]
 
-    def __call__(self, raw: Any, start: int) -> list[Any]:
-        return self.function(self.reader(raw, start))
+    def __call__(self, raw: Any, start: int, *rows: Array) -> Any:
+        return self.function(self.reader(raw, start), *rows)
+
+
+@dataclass(frozen=True)
+class _Every:
+    """Every so many windows of a block, from one of them on."""
+
+    reader: Reader
+    step: int
+
+    def __call__(self, raw: Any, start: int, first: int) -> Array:
+        return np.array(self.reader(raw, start)[first :: self.step])
 
 
 @dataclass(frozen=True)
@@ -252,15 +295,15 @@ class _Encode:
     """Features of a block."""
 
     reader: Reader
-    ready: Preparation
-    projector: Array
+    features: Callable[[Array], Array]
+    rank: int
+    dtype: np.dtype[Any]
 
     def __call__(self, raw: Any, block_info: Any = None) -> Array:
         if not len(raw):
-            return np.empty((0, self.projector.shape[1]), dtype=self.projector.dtype)
+            return np.empty((0, self.rank), dtype=self.dtype)
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
-        block = self.ready.centred_block(self.reader(raw, start))
-        return np.asarray(block.reshape(len(block), -1) @ self.projector)
+        return np.asarray(self.features(self.reader(raw, start)))
 
 
 def _first(block: Array, count: int) -> Array:

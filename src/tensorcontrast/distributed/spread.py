@@ -42,6 +42,10 @@ class WorkerArrays:
             out[rows] = piece
         return out
 
+    def times(self, gain: Array) -> WorkerArrays:
+        """Return the same, each column multiplied with a number."""
+        return self.spread.mapped(_Times(gain), self)
+
     def lazy(self, dtype: Any, *width: int) -> Any:
         """Return the rows of all partitions as a Dask array, in the order of the windows."""
         self.spread.run()
@@ -246,6 +250,14 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 def _take(value: Any, rows: NDArray[np.intp]) -> Array:
     return np.asarray(_plain(value)[rows])
+
+
+@dataclass(frozen=True)
+class _Times:
+    gain: Array
+
+    def __call__(self, rows: Array) -> Array:
+        return np.asarray(rows * self.gain.astype(rows.dtype))
 
 
 @dataclass(frozen=True)

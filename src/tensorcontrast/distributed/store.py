@@ -51,6 +51,12 @@ class StoredRecordings:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show; no signal is read."""
+        from tensorcontrast.report.notebook import recordings_html  # a later layer
+
+        return recordings_html(self)
+
     @property
     def n_channels(self) -> int:
         """Number of channels."""

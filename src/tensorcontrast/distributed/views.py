@@ -87,9 +87,26 @@ class BlockViews:
         """Measure the norms of both views."""
         if groups is None:
             groups = on.by_worker(blocks)
-        norm_x, norm_v = on.total_over(work.norms, blocks, groups)
+        return cls._measured(blocks, sizes, ready.center.dtype, paired, groups, ready.tuning)
+
+    @classmethod
+    def _measured(
+        cls,
+        blocks: list[on.Task],
+        sizes: list[int],
+        dtype: np.dtype[Any],
+        paired: bool,
+        groups: on.Groups | None,
+        tuning: Tuning,
+    ) -> BlockViews:
+        norm_x, norm_v, gaps = on.total_over(work.norms, blocks, groups)
         norms = float(norm_x), float(norm_v)
-        return cls(blocks, sizes, ready.center.dtype, *norms, paired, groups, ready.tuning)
+        kind: type[BlockViews] = BlockViews
+        if gaps:
+            from tensorcontrast.distributed.gaps import MaskedBlockViews
+
+            kind = MaskedBlockViews
+        return kind(blocks, sizes, dtype, *norms, paired, groups, tuning)
 
     @property
     def norm_squared(self) -> float:
@@ -107,13 +124,15 @@ class BlockViews:
 
     def rows(self, index: NDArray[np.intp]) -> als.Views:
         """Bring some of the windows here; each has its share of what compression has lost."""
+        return self._rows(work.Take(self.paired), index)
+
+    def _rows(self, take: Any, index: NDArray[np.intp]) -> als.Views:
         edges = np.cumsum([0, *self.sizes])
         at = np.searchsorted(index, edges)  # the index is sorted
         wanted = [index[a:b] - edge for a, b, edge in zip(at[:-1], at[1:], edges[:-1], strict=True)]
         taken = [
             (block, rows) for block, rows in zip(self.blocks, wanted, strict=True) if len(rows)
         ]
-        take = work.Take(self.paired)
         taken_rows = on.computed(on.each(take, *zip(*taken, strict=True)), large=True)
         share = len(index) / self.n_samples
         X = np.concatenate([x for x, _ in taken_rows])
@@ -199,6 +218,22 @@ class BlockViews:
         residual = self._own_residual(on.total(on.each(work.fit_sums, encoded)), there, factors)
         return als.Features(*self._both(encoded, factors[0].shape[1])), residual
 
+    def residual_norms(self, factors: Factors, alpha: float) -> Array:
+        """‖x − wHᵀ‖ of each window at the best features; these numbers come here."""
+        return np.concatenate(on.computed(self._each(work.ResidualNorms(factors, alpha))))
+
+    def observed_shares(self) -> Array:
+        """Share of the entries of each window that were observed."""
+        return np.concatenate(on.computed(self._each(work.observed_shares)))
+
+    def reweighted(self, gains: Array) -> BlockViews:
+        """Return the data alone, each window multiplied with a number."""
+        with on.large_graphs():
+            blocks = on.persisted(self._each(work.reweighted, self._cut(gains)))
+        return self._measured(
+            blocks, self.sizes, self.dtype, False, on.by_worker(blocks), self.tuning
+        )
+
     def encoded(self, projector: Array) -> tuple[Any, Any]:
         """Products of both views with a projector (i, r); of very many windows as Dask arrays."""
         made = on.persisted(self._each(work.Encoded(projector, self.paired)))
@@ -252,20 +287,38 @@ class BlockViews:
 
         The memory holds what is on the workers, or arrays of a checkpoint.
         """
+        spread, blocks = self._partitions()
+        P, P_view = (spread.mapped(work.ProjectPartition(factors, which), blocks) for which in "XV")
+        return blocks, P, self._compared(spread, P, P_view, factors, contrast, alpha, memory)
+
+    def _partitions(self) -> tuple[Spread, WorkerArrays]:
+        """Return the blocks of each thread of a worker."""
         groups = self.groups or on.Groups.single(len(self.sizes))
         anchors = [self.blocks[places[0]] for places in groups.places]
         spread = Spread(self.sizes, groups, anchors, self.tuning.max_gathered_values)
-        blocks = spread.of_blocks(self.blocks)
-        P, P_view = (spread.mapped(work.ProjectPartition(factors, which), blocks) for which in "XV")
+        return spread, spread.of_blocks(self.blocks)
+
+    def _compared(
+        self,
+        spread: Spread,
+        P: WorkerArrays,
+        P_view: WorkerArrays,
+        factors: Factors,
+        contrast: Any,
+        alpha: float | Array,
+        memory: als.Memory,
+    ) -> Solved:
+        """Features under a contrast of sums from P = XH and P̃ = X̃H on workers."""
         own = als.Memory(centers=memory.centers)
         for name in ("W", "V", "labels"):
             setattr(own, name, _taken(getattr(memory, name), spread))
         if self._known is None and contrast.known is not None:
             self._known = spread.given(contrast.known)
         encoder = Encoder.from_factors(factors, alpha)
-        solved = contrast.over(spread, P, P_view, encoder, own, _taken(self._known, spread))
+        known = _taken(self._known, spread)
+        solved: Solved = contrast.over(spread, P, P_view, encoder, own, known)
         memory.labels, memory.centers = own.labels, own.centers
-        return blocks, P, solved
+        return solved
 
     def _solve_by_sums(
         self, factors: Factors, contrast: Any, alpha: float | Array, memory: als.Memory
@@ -293,16 +346,22 @@ class BlockViews:
         value, terms = solved.finish()
         there = BlockFeatures(solved.W, solved.V)
         residual = self._own_residual(sums(), there, factors)
-        rank = factors[0].shape[1]
+        W, V = self._features_here(solved.W, solved.V, factors[0].shape[1], memory)
+        return als.Features(W, V, value, contrast.beta, terms), residual
+
+    def _features_here(
+        self, W: WorkerArrays, V: WorkerArrays | None, rank: int, memory: als.Memory
+    ) -> tuple[Any, Any]:
+        """Features of both views, and labels in ``memory``; of very many windows as Dask arrays."""
         few = self.n_samples * rank <= self.tuning.max_gathered_values
-        W, V = (
-            array.brought() if few else array.lazy(self.dtype, rank)
-            for array in (solved.W, solved.V)
-        )
+        here = [
+            None if array is None else array.brought() if few else array.lazy(self.dtype, rank)
+            for array in (W, V)
+        ]
         labels: Any = memory.labels
         if isinstance(labels, WorkerArrays):
             memory.labels = labels.brought() if few else labels.lazy(np.intp)
-        return als.Features(W, V, value, contrast.beta, terms), residual
+        return here[0], here[1]
 
     def _contrasted(
         self,
@@ -315,7 +374,14 @@ class BlockViews:
 
         P and P̃ (n, rank) come here, the windows themselves do not.
         """
-        rank = factors[0].shape[1]
+        self._check_gathered(factors[0].shape[1])
+        projected = on.computed(self._each(work.Project(factors, self.paired)))
+        P = np.concatenate([p for p, _ in projected])
+        P_view = np.concatenate([p for _, p in projected]) if self.paired else None
+        return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
+
+    def _check_gathered(self, rank: int) -> None:
+        """Raise where projections of all windows are too many for one place."""
         most = self.tuning.max_gathered_values
         if self.n_samples * rank > most:
             raise InvalidInputError(
@@ -323,10 +389,6 @@ class BlockViews:
                 f"place: at rank {rank} it takes {most // rank} at most. Use "
                 "PLC(solver='tied') or CPD"
             )
-        projected = on.computed(self._each(work.Project(factors, self.paired)))
-        P = np.concatenate([p for p, _ in projected])
-        P_view = np.concatenate([p for _, p in projected]) if self.paired else None
-        return contrast(P, P_view, Encoder.from_factors(factors, alpha), memory), P
 
     def _each(self, function: Any, *lists: Any) -> list[on.Task]:
         """Tasks over the blocks, each on the worker that has it."""

@@ -13,7 +13,8 @@ from tensorcontrast.cp import compress, kernels, scaling, sketch
 from tensorcontrast.cp.encoder import rows_times
 from tensorcontrast.cp.partition import add
 from tensorcontrast.distributed.extra import package
-from tensorcontrast.solvers import als
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers import als, missing
 from tensorcontrast.solvers.prepare import Preparation
 
 Array = NDArray[Any]
@@ -27,10 +28,10 @@ class CoreRows:
     ready: Preparation
     reader: Callable[[Any, int], Array]
 
-    def __call__(self, raw: Any, start: int) -> als.Views:
-        """Centre, scale and project."""
-        X, norm = _rows(self.ready, self.reader(raw, start))
-        return als.Views(X, None, norm, 0.0)
+    def __call__(self, raw: Any, start: int, roots: Array | None) -> als.Views:
+        """Centre, scale, weigh and project."""
+        X, norm = _rows(self.ready, self.reader(raw, start), roots)
+        return missing.pair(X, missing.open_gaps(X, norm), norm)
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,32 @@ class WithView:
     ready: Preparation
     reader: Callable[[Any, int], Array]
 
-    def __call__(self, block: als.Views, raw: Any, start: int) -> als.Views:
-        """Centre, scale and project the other view."""
-        V, norm = _rows(self.ready, self.reader(raw, start))
-        return als.Views(block.X, V, block.norm_x, norm)
+    def __call__(self, block: als.Views, raw: Any, start: int, roots: Array | None) -> als.Views:
+        """Centre, scale, weigh and project the other view."""
+        V, norm = _rows(self.ready, self.reader(raw, start), roots)
+        gaps = block.gaps_x if isinstance(block, missing.MaskedViews) else None
+        return missing.pair(block.X, gaps, block.norm_x, V, norm)
 
 
-def _rows(ready: Preparation, block: Array) -> tuple[Array, float]:
-    rows, norm = scaling.normalised_rows(block, ready.center, ready.scale)
-    if ready.bases is not None:
-        rows = compress.project(rows.reshape(block.shape), ready.bases)
-    return rows, norm
+def _rows(ready: Preparation, block: Array, roots: Array | None) -> tuple[Array, float]:
+    if ready.bases is None and roots is None:
+        return scaling.normalised_rows(block, ready.center, ready.scale)
+    whole = ready.centred_block(block, roots)
+    rows = whole.reshape(len(whole), -1)
+    norm = float(kernels.row_norms_squared(rows).sum())
+    if ready.bases is None:
+        return rows, norm
+    if np.isnan(norm):
+        raise InvalidInputError(
+            "the view holds NaN where X has none; pass compress=None, so that these entries can "
+            "be left out"
+        )
+    return compress.project(whole, ready.bases), norm
 
 
 def norms(block: als.Views) -> list[float]:
-    """Squared norms of both views of a block."""
-    return [block.norm_x, block.norm_v]
+    """Squared norms of both views of a block, and 1 where it has gaps."""
+    return [block.norm_x, block.norm_v, float(isinstance(block, missing.MaskedViews))]
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,32 @@ class Encoded:
         return (block if self.paired else block.alone()).encoded(self.projector)
 
 
+@dataclass(frozen=True)
+class ResidualNorms:
+    """‖x − wHᵀ‖ of each window of a block at the best features."""
+
+    factors: Factors
+    alpha: float
+
+    def __call__(self, block: als.Views) -> Array:
+        """Take what was observed."""
+        own = block.copied() if isinstance(block, missing.MaskedViews) else block
+        return own.alone().residual_norms(self.factors, self.alpha)
+
+
+def observed_shares(block: als.Views) -> Array:
+    """Share of the entries of each window of a block that were observed."""
+    return block.observed_shares()
+
+
+def reweighted(block: als.Views, gains: Array) -> als.Views:
+    """Multiply each window of a block with a number, in memory of its own."""
+    rows = block.X * gains[:, None].astype(block.X.dtype)
+    if isinstance(block, missing.MaskedViews):
+        return missing.masked(rows, block.gaps_x, None, None)
+    return als.Views.from_arrays(rows, None)
+
+
 def fit_sums(encoded: tuple[Array, Array | None, float]) -> list[Any]:
     """Give ⟨XH, W⟩ and WᵀW of what :class:`Encode` gives."""
     W, _, inner = encoded
@@ -241,9 +278,26 @@ class Take:
         return block.X[rows], None if V is None else V[rows]
 
 
+@dataclass(frozen=True)
+class TakeWithGaps:
+    """Some rows of a block that may have gaps, as NaN."""
+
+    paired: bool
+
+    def __call__(self, block: als.Views, rows: Array) -> tuple[Array, Array | None]:
+        """Rows of both views."""
+        X, V = block.X[rows], block.V[rows] if self.paired and block.V is not None else None
+        if isinstance(block, missing.MaskedViews):
+            X[block.gaps_x[rows]] = np.nan
+            if V is not None and block.gaps_v is not None:
+                V[block.gaps_v[rows]] = np.nan
+        return X, V
+
+
 def _size(views: als.Views) -> int:
     """Bytes of a block, by which schedulers judge whether to move it."""
-    return int(views.X.nbytes) + (0 if views.V is None else int(views.V.nbytes))
+    gaps = (getattr(views, "gaps_x", None), getattr(views, "gaps_v", None))
+    return sum(int(rows.nbytes) for rows in (views.X, views.V, *gaps) if rows is not None)
 
 
 package("dask.sizeof").sizeof.register(als.Views, _size)

@@ -204,6 +204,12 @@ class Recordings:
         name = f"{visible(self.name)}: " if self.name else ""
         return f"Recordings({name}{', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        """Return the table and the picture that notebooks show."""
+        from tensorcontrast.report.notebook import recordings_html  # a later layer
+
+        return recordings_html(self)
+
     def quality(self) -> Quality:
         """Flag constant channels and values that are not finite; nothing is changed."""
         with np.errstate(all="ignore"):

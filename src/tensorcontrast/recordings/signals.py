@@ -156,7 +156,11 @@ def large_offsets(X: np.ndarray) -> np.ndarray | None:
     costs float32 no digits.
     """
     with np.errstate(invalid="ignore"):  # channels without any value
-        low, high = np.fmin.reduce(X, axis=2), np.fmax.reduce(X, axis=2)
+        return offsets_between(np.fmin.reduce(X, axis=2), np.fmax.reduce(X, axis=2))
+
+
+def offsets_between(low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
+    """Return what :func:`large_offsets` does, from the least and the largest values (n, c)."""
     low, high = low.astype(np.float64), high.astype(np.float64)
     # Values of one sign at least as far from 0 as from each other.
     large = np.minimum(np.abs(low), np.abs(high)) >= high - low
@@ -176,7 +180,13 @@ def without_offset(
     The difference is taken in float64 and only then rounded to ``dtype``. Windows without a large
     offset are not copied where type and unit are right.
     """
-    offset = large_offsets(X)
+    return less_offset(X, large_offsets(X), dtype, unit)
+
+
+def less_offset(
+    X: np.ndarray, offset: np.ndarray | None, dtype: np.dtype[Any], unit: float = 1.0
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return what :func:`without_offset` does, where the offsets are known."""
     if offset is None and unit == 1.0:
         return X.astype(dtype, copy=False), None
     if offset is None:

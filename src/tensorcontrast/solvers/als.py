@@ -181,6 +181,24 @@ class Views:
             value += _direct(self.V, self.norm_v, features.V, factors)
         return value
 
+    def residual_encoded(self, projector: Array, factors: Factors) -> float:
+        """‖X − WHᵀ‖² of the data's own view at features W = X·projector, without a core."""
+        return kernels.residual_direct(self.X, rows_times(self.X, projector), factors)
+
+    def residual_norms(self, factors: Factors, alpha: float) -> Array:
+        """‖x − wHᵀ‖ of each window at the best features."""
+        features, _ = self.final(factors, no_contrast, alpha, Memory())
+        return norms_of_rest(self.X, features.W, factors)
+
+    def observed_shares(self) -> Array:
+        """Share of the entries of each window that were observed: all."""
+        return np.ones(len(self.X))
+
+    def reweighted(self, gains: Array) -> Views:
+        """Return the data alone, each window multiplied with a number, in the same memory."""
+        self.X *= gains[:, None].astype(self.X.dtype)
+        return Views.from_arrays(self.X, None)
+
     def sketch_sums(self, omega: Array) -> tuple[Array, Array] | None:
         """Take the sums over windows from which :mod:`.sketch` makes rows that stand for them."""
         return sketch.sums_over(self.X, omega)
@@ -217,6 +235,18 @@ def _direct(X: Array, norm: float, W: Array, factors: Factors) -> float:
     """Squared residual of one view without cancellation, with what compression has lost of it."""
     lost = kernels.lost_squared(norm, float(kernels.row_norms_squared(X).sum()))
     return kernels.residual_direct(X, W, factors) + lost
+
+
+def norms_of_rest(X: Array, W: Array, factors: Factors, gaps: Array | None = None) -> Array:
+    """‖x − wHᵀ‖ of each row, without entries in gaps."""
+    H, out = kernels.khatri_rao(factors), []
+    step = max(1, 2**22 // len(H))
+    for at in range(0, len(X), step):
+        rest = X[at : at + step] - W[at : at + step] @ H.T
+        if gaps is not None:
+            rest[gaps[at : at + step]] = 0
+        out.append(np.sqrt(kernels.row_norms_squared(rest)))
+    return np.concatenate(out)
 
 
 @dataclass
@@ -395,7 +425,9 @@ def balanced(factors: Factors, sums: Statistics, memory: Memory) -> Factors:
     factors, gain = kernels.balanced(factors, np.sqrt(squares))
     for name in ("W", "V", "sizes"):
         value = getattr(memory, name)
-        if value is not None:
+        if hasattr(value, "times"):  # on workers
+            setattr(memory, name, value.times(gain))
+        elif value is not None:
             setattr(memory, name, value * gain.astype(value.dtype))
     return factors
 
@@ -437,7 +469,7 @@ def run(
             if iteration == warm_up and iteration > 0:
                 # The contrast compares directions of w, so it starts from columns of unit length.
                 sizes = memory.sizes
-                if memory.W is not None:
+                if sizes is None and memory.W is not None:
                     sizes = np.linalg.norm(memory.W, axis=0)
                 if sizes is None:
                     sizes = np.ones(factors[0].shape[1])

@@ -82,7 +82,7 @@ class Monitor:
     def __enter__(self) -> Monitor:
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task(self.name, total=self.max_iter, detail="")
+            self._task: Any = self._bar.add_task(self.name, total=self.max_iter, detail="")
         return self
 
     def __exit__(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tensorcontrast.cp import kernels, scaling
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als
-from tensorcontrast.sources.source import Source
+from tensorcontrast.sources.source import Source, is_spread, summed
 from tensorcontrast.utils import checks
 
 Array = NDArray[Any]
@@ -34,7 +35,13 @@ BLOCK_VALUES = 2**22
 
 def any_missing(source: Source) -> bool:
     """Whether a source holds NaN; one pass over it."""
-    return any(bool(np.isnan(block.sum(dtype=np.float64))) for block in source.blocks())
+    if is_spread(source):
+        return bool(source.summed(_has_nan)[0])
+    return any(bool(_has_nan(block)[0]) for block in source.blocks())
+
+
+def _has_nan(block: Array) -> list[Any]:
+    return [float(np.isnan(block.sum(dtype=np.float64)))]
 
 
 def warn_if_compressed(wanted: Any) -> None:
@@ -51,12 +58,10 @@ def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
 
     Every position of the tensor is averaged over the windows in which it was observed.
     """
-    n, count = 0, np.zeros(source.dims, dtype=np.int64)
-    total = np.zeros(source.dims)
-    for block in source.blocks():
-        n += len(block)
-        count += np.count_nonzero(~np.isnan(block), axis=0)
-        total += np.nansum(block, axis=0, dtype=np.float64)
+    if is_spread(source):
+        source.keep()
+    windows, count, total = summed(source, _observed_sums)
+    n = int(windows)
     never = int((count == 0).sum())
     if never == count.size:
         raise InvalidInputError(f"{source.name} holds no value at all: every entry is NaN")
@@ -68,14 +73,21 @@ def learn(source: Source, *, center: bool) -> tuple[int, Array, float]:
         )
     times = np.maximum(count, 1)
     mean = (total / times if center else np.zeros(source.dims)).astype(source.dtype)
-    squares = np.zeros(source.dims)
-    for block in source.blocks():
-        squares += np.nansum(np.square(block - mean, dtype=np.float64), axis=0)
+    (squares,) = summed(source, partial(_observed_squares, mean))
     size = float(np.sqrt((squares / times).sum()))
     scaling.check_spread(
         size, mean.astype(np.float64), (n, *source.dims), source.dtype, center=center
     )
     return n, mean, size
+
+
+def _observed_sums(block: Array) -> list[Any]:
+    seen = np.count_nonzero(~np.isnan(block), axis=0)
+    return [len(block), seen, np.nansum(block, axis=0, dtype=np.float64)]
+
+
+def _observed_squares(mean: Array, block: Array) -> list[Any]:
+    return [np.nansum(np.square(block - mean, dtype=np.float64), axis=0)]
 
 
 def _blocks(rows: int, width: int, block_values: int = BLOCK_VALUES) -> Iterator[slice]:
@@ -188,6 +200,18 @@ class MaskedViews(als.Views):
         """Return the data without the other view."""
         return MaskedViews(self.X, None, self.norm_x, 0.0, gaps_x=self.gaps_x, gaps_v=None)
 
+    def copied(self) -> MaskedViews:
+        """Return the same in memory of its own, to be filled."""
+        V = None if self.V is None else self.V.copy()
+        return MaskedViews(
+            self.X.copy(),
+            V,
+            self.norm_x,
+            self.norm_v,
+            gaps_x=self.gaps_x,
+            gaps_v=self.gaps_v,
+        )
+
     def rows(self, index: NDArray[np.intp]) -> MaskedViews:
         """Return some of the windows."""
         return masked(
@@ -253,8 +277,40 @@ class MaskedViews(als.Views):
         """Features for fixed factors, and the squared residual of the data's observed entries."""
         self._fill_observed(factors, alpha)
         features, _ = als.solve_features(self, factors, contrast, alpha, memory)
-        rest = np.where(self.gaps_x, np.nan, self.X)
-        return features, residual(rest, features.W, factors)[0]
+        return features, self.observed_residual(features.W, None, factors)
+
+    def observed_residual(self, W: Array, V: Array | None, factors: Factors) -> float:
+        """‖M∘(X − WHᵀ)‖² of the data, and of the other view where its features are given."""
+        left = residual(np.where(self.gaps_x, np.nan, self.X), W, factors)[0]
+        if self.V is not None and V is not None:
+            rows = self.V if self.gaps_v is None else np.where(self.gaps_v, np.nan, self.V)
+            left += residual(rows, V, factors)[0]
+        return left
+
+    def residual_norms(self, factors: Factors, alpha: float) -> Array:
+        """‖M∘(x − wHᵀ)‖ of each window at the best features."""
+        features, _ = self.final(factors, als.no_contrast, alpha, als.Memory())
+        return als.norms_of_rest(self.X, features.W, factors, self.gaps_x)
+
+    def observed_shares(self) -> Array:
+        """Share of the entries of each window that were observed."""
+        return np.asarray((~self.gaps_x).mean(axis=1))
+
+    def reweighted(self, gains: Array) -> MaskedViews:
+        """Return the data alone, each window multiplied with a number, in the same memory."""
+        self.X *= gains[:, None].astype(self.X.dtype)
+        return masked(self.X, self.gaps_x, None, None)
+
+    def filled(
+        self, factors: Factors, W: Array | None, V: Array | None, alpha: float | Array
+    ) -> als.Views:
+        """Both views in memory of their own, gaps filled by features, or by what was observed."""
+        out = self.copied()
+        if W is None or (self.V is not None and V is None):
+            out._fill_observed(factors, alpha)
+        else:
+            out._fill(factors, W, V)
+        return out
 
     def completed(self, factors: Factors, alpha: float | Array) -> als.Views:
         """Both views with their gaps filled for good by what these factors make of them."""
@@ -332,4 +388,5 @@ def completed(views: als.AnyViews, factors: Factors, alpha: float) -> als.AnyVie
 
 def completed_views(views: als.Views, factors: Factors, alpha: float) -> als.Views:
     """Return the same, without gaps."""
-    return views.completed(factors, alpha) if isinstance(views, MaskedViews) else views
+    found: als.Views = views.completed(factors, alpha) if hasattr(views, "completed") else views
+    return found

@@ -22,6 +22,7 @@ from tensorcontrast.sources.source import (
     SpreadSource,
     allows_nan,
     is_spread,
+    summed,
     with_nan,
 )
 from tensorcontrast.sources.tensor_noise import TensorNoise, by_strips
@@ -96,20 +97,31 @@ class Preparation:
         """Blocks of a source, centred and scaled, in memory of their own."""
         at = 0
         for raw in source.blocks():
-            block = self.centred_block(raw)
-            if self.root_weights is not None:
-                own = self.root_weights[at : at + len(block)].astype(block.dtype)
-                block[: len(own)] *= own.reshape(-1, *([1] * (block.ndim - 1)))
-            at += len(block)
-            yield block
+            stop = at + len(raw)
+            yield self.centred_block(
+                raw, None if self.root_weights is None else self.root_weights[at:stop]
+            )
+            at = stop
 
-    def centred_block(self, raw: Array) -> Array:
-        """Return one block, centred and scaled, in memory of its own."""
+    def centred_block(self, raw: Array, roots: Array | None = None) -> Array:
+        """Return one block, centred, scaled and weighted, in memory of its own."""
         factor = self.center.dtype.type(1.0) / self.center.dtype.type(self.scale)
         block = raw - self.center
         if factor != 1.0:
             block *= factor
+        if roots is not None:
+            block[: len(roots)] *= roots.astype(block.dtype).reshape(-1, *([1] * self.center.ndim))
         return block
+
+    @property
+    def weights(self) -> tuple[Array, ...]:
+        """What a pass over blocks takes next to them: nothing, or the weights of windows."""
+        return () if self.root_weights is None else (self.root_weights,)
+
+    @property
+    def of_blocks(self) -> Preparation:
+        """The same for single blocks, which come with their weights, and without a core."""
+        return replace(self, bases=None, root_weights=None)
 
     def views(self, source: Source, view: Source | FreshSource | None) -> als.AnyViews:
         """Both views as they are fitted; fresh ones where the second is drawn anew each time."""
@@ -158,13 +170,7 @@ class Preparation:
             for (_, vectors), j in zip(found, ranks, strict=True)
         ]
         if len(bases) > 1:  # one mode alone is at its best already
-            if is_spread(source):
-                refined = source.summed(partial(_refined, self, bases))
-            else:
-                refined = [np.zeros_like(G) for G in grams]
-                for block in self.centred(source):
-                    for G, part in zip(refined, compress.refined_grams(block, bases), strict=True):
-                        G += part
+            refined = summed(source, partial(_refined, self.of_blocks, bases), *self.weights)
             bases = [
                 compress.spectrum(G)[1][:, :j].astype(source.dtype)
                 for G, j in zip(refined, ranks, strict=True)
@@ -325,5 +331,7 @@ def _sums(shift: Array, center: bool, block: Array) -> list[Any]:
     return list(scaling.sums_about(block, shift, center=center))
 
 
-def _refined(plain: Preparation, bases: list[Array], block: Array) -> list[Array]:
-    return compress.refined_grams(plain.centred_block(block), bases)
+def _refined(
+    ready: Preparation, bases: list[Array], block: Array, roots: Array | None = None
+) -> list[Array]:
+    return compress.refined_grams(ready.centred_block(block, roots), bases)

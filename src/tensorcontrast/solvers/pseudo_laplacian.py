@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.cp import gls, kernels
+from tensorcontrast.cp import compress, gls, kernels
 from tensorcontrast.cp.kmeans import cluster
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, gradient
@@ -21,6 +21,7 @@ from tensorcontrast.solvers.runs import Fit, Runs
 from tensorcontrast.solvers.semi_supervised import likely_classes
 from tensorcontrast.solvers.settings import ALS, Gradient
 from tensorcontrast.solvers.tuning import TUNING, Tuning
+from tensorcontrast.utils.progress import measured
 
 Array = NDArray[Any]
 Known = NDArray[np.intp] | None
@@ -142,7 +143,8 @@ def closed_form(
     """
     first = views.draw().alone()
     seed = int(rng.integers(2**31))
-    plain = replace(runs, warm_up=0, balance=True)
+    whole = None if runs.whole is None else runs.whole.alone()
+    plain = replace(runs, warm_up=0, balance=True, whole=whole)
     learned = {
         "beta_": 0.0,
         "gamma_": float(problem.gamma),
@@ -161,11 +163,15 @@ def closed_form(
         elif nuisance is None:
             nuisance = _between_views(views, problem.tuning.gls.max_deviations)
         rows = gradient.sampled(first.n_samples, seed, problem.tuning.max_descent_windows)
-        if rows is None:
+        if rows is None and not fit.whole:
             fit = fit.finished(first, runs.alpha)
-        found, classes = _metric(
-            problem, runs.alpha, fit, first, rows, known, count, seed, nuisance
-        )
+        # The metric is found in the space of the cores, where there are any.
+        bases = runs.bases if fit.whole else None
+        seen = replace(fit, factors=compress.compress_factors(fit.factors, bases))
+        with measured(runs.times, "metric"):
+            found, classes = _metric(
+                problem, runs.alpha, seen, first, rows, known, count, seed, nuisance
+            )
     except KeyboardInterrupt:  # the CPD stands
         return replace(fit, interrupted=True)
     strength = None if found is None else found.strength
@@ -247,7 +253,7 @@ def descending(
     first = views.draw()
     n, seed = first.n_samples, int(rng.integers(2**31))
     base = contrast(problem, n, known, seed)
-    fit = plain = replace(runs, balance=True).best(first.alone(), als.no_contrast, rng)
+    fit = plain = replace(runs, balance=True, whole=None).best(first.alone(), als.no_contrast, rng)
     if plain.goes_on:
         try:
             if problem.beta == "auto":

@@ -10,7 +10,7 @@ scaled by h, about a weighted mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,16 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import als, missing, start
 from tensorcontrast.solvers.prepare import Preparation
 from tensorcontrast.solvers.tuning import TUNING, Tuning
-from tensorcontrast.sources.source import Source, allows_nan
+from tensorcontrast.sources.source import (
+    Source,
+    allows_nan,
+    collected,
+    is_spread,
+    strided,
+    summed,
+)
 
 Array = NDArray[Any]
-Factors = Sequence[Array]
 
 #: Robust standard deviations above the median from which a window counts less.
 WIDTH = 2.5
@@ -32,6 +38,8 @@ WIDTH = 2.5
 MEDIAN_SAMPLES = 512
 #: Times that mean and weights, then factors and weights, are found from each other.
 MEAN_ROUNDS, MODEL_ROUNDS, SWEEPS = 2, 3, 5
+#: Ridge of the short CPD.
+ALPHA = 1e-3
 
 
 def huber_weights(sizes: Array) -> Array:
@@ -61,30 +69,39 @@ def prepare(
     block_dims: start.BlockDims = (),
     tuning: Tuning = TUNING,
 ) -> Preparation:
-    """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``."""
+    """Learn weights, mean, scale and bases; the counterpart of ``prepare.prepare``.
+
+    Of windows elsewhere one number each comes here, and every so many of them for the median.
+    """
     gaps = allows_nan(source) and missing.any_missing(source)
     if gaps:
         missing.warn_if_compressed(wanted)
         wanted = None
+    _keep(source, wanted, rank, tuning)
     mean = _median(source) if center else np.zeros(source.dims, dtype=source.dtype)
     for _ in range(MEAN_ROUNDS):
-        roots = huber_weights(np.sqrt(np.concatenate(list(_square_norms(source, mean)))))
+        roots = huber_weights(np.sqrt(collected(source, partial(_square_norms, mean))))
         mean, _ = _weighted_mean(source, roots**2, center=center)
     if len(roots) < 2:
         raise InvalidInputError(f"{source.name} has {len(roots)} windows; at least 2 are needed")
     ready = _weighted(source, roots, wanted, rank, center=center, scale=scale, tuning=tuning)
     roots = _by_model(source, ready, roots, rank, block_dims)
+    _keep(source, wanted, rank, tuning)
     return _weighted(source, roots, wanted, rank, center=center, scale=scale, tuning=tuning)
+
+
+def _keep(source: Source, wanted: Any, rank: int, tuning: Tuning) -> None:
+    """Read windows on workers once for all passes, where they are fitted as they are."""
+    if is_spread(source):
+        shape = (source.n_samples, *source.dims)
+        if not compress.may_compress(wanted, shape, rank, tuning.compress):
+            source.keep()
 
 
 def _median(source: Source) -> Array:
     """Median of some windows, entry by entry; a mean would follow an artefact anywhere."""
     n = source.n_samples or sum(len(block) for block in source.blocks())
-    step, at, taken = max(1, -(-n // MEDIAN_SAMPLES)), 0, []
-    for block in source.blocks():
-        taken.append(block[-at % step :: step])
-        at += len(block)
-    some = np.concatenate(taken)
+    some = strided(source, max(1, -(-n // MEDIAN_SAMPLES)))
     if not np.isnan(some).any():
         return np.asarray(np.median(some, axis=0), dtype=source.dtype)
     empty = np.isnan(some).all(axis=0)
@@ -107,25 +124,33 @@ def square_rows(flat: Array) -> Array:
     return sums * (flat.shape[1] / np.maximum(seen, 1))
 
 
-def _square_norms(source: Source, mean: Array) -> Iterator[Array]:
-    for block in source.blocks():
-        yield square_rows((block - mean).reshape(len(block), -1))
+def _square_norms(mean: Array, block: Array) -> Array:
+    return square_rows((block - mean).reshape(len(block), -1))
 
 
 def _weighted_mean(source: Source, weights: Array, *, center: bool) -> tuple[Array, Array]:
     """Weighted mean tensor (zeros without ``center``), and each position's sum of weights."""
-    total = np.zeros(source.dims)
-    counts = np.zeros(source.dims)
-    at = 0
-    for block in source.blocks():
-        own = column(weights[at : at + len(block)], block)
-        seen = ~np.isnan(block)
-        counts += np.where(seen, own, 0).sum(axis=0, dtype=np.float64)
-        if center:
-            total += np.where(seen, own * block, 0).sum(axis=0, dtype=np.float64)
-        at += len(block)
+    counts, *totals = summed(source, partial(_weighted_sums, center), weights)
+    total = totals[0] if totals else np.zeros(source.dims)
     mean = total / np.where(counts > 0, counts, 1)
     return mean.astype(source.dtype), counts
+
+
+def _weighted_sums(center: bool, block: Array, weights: Array) -> list[Any]:
+    own, seen = column(weights, block), ~np.isnan(block)
+    counts = np.where(seen, own, 0).sum(axis=0, dtype=np.float64)
+    if not center:
+        return [counts]
+    return [counts, np.where(seen, own * block, 0).sum(axis=0, dtype=np.float64)]
+
+
+def _weighted_squares(mean: Array, block: Array, weights: Array) -> list[Any]:
+    squares = np.square(block - mean, dtype=np.float64)
+    return [np.nansum(squares * column(weights, block), axis=0)]
+
+
+def _weighted_grams(ready: Preparation, block: Array, roots: Array) -> list[Any]:
+    return list(compress.mode_grams(ready.centred_block(block, roots)))
 
 
 def _weighted(
@@ -141,12 +166,7 @@ def _weighted(
     """Mean, scale and bases of windows that are drawn in by these factors h (n,)."""
     weights = roots**2
     mean, counts = _weighted_mean(source, weights, center=center)
-    squares = np.zeros(source.dims)
-    at = 0
-    for block in source.blocks():
-        own = column(weights[at : at + len(block)], block)
-        squares += np.nansum(np.square(block - mean, dtype=np.float64) * own, axis=0)
-        at += len(block)
+    (squares,) = summed(source, partial(_weighted_squares, mean), weights)
     size = float(np.sqrt((squares / np.where(counts > 0, counts, 1)).sum()))
     n = len(weights)
     scaling.check_spread(
@@ -156,10 +176,7 @@ def _weighted(
     ready = Preparation(n, mean, size if scale else 1.0, spread, root_weights=roots, tuning=tuning)
     if not compress.may_compress(wanted, (n, *source.dims), rank, tuning.compress):
         return ready
-    grams = [np.zeros((d, d)) for d in source.dims]
-    for block in ready.centred(source):
-        for G, part in zip(grams, compress.mode_grams(block), strict=True):
-            G += part
+    grams = summed(source, partial(_weighted_grams, ready.of_blocks), *ready.weights)
     return ready.compressed(source, grams, wanted, rank)
 
 
@@ -167,35 +184,17 @@ def _by_model(
     source: Source, ready: Preparation, roots: Array, rank: int, block_dims: start.BlockDims
 ) -> Array:
     """Factors h by the residuals of a short CPD, found anew after every few sweeps."""
-    X, norm = ready.rows(source)
-    gaps = missing.open_gaps(X, norm)
-    seen = np.ones(len(X)) if gaps is None else np.maximum((~gaps).mean(axis=1), 1e-12)
-    bound, _ = start.allowed_rank(rank, (len(X), *ready.dims))
+    views = ready.views(source, None).draw()
+    seen = np.sqrt(np.maximum(views.observed_shares(), 1e-12))
+    bound, _ = start.allowed_rank(rank, (len(roots), *ready.dims))
     wanted = start.shapes(ready.dims, bound, block_dims)
-    drawn = start.drawn(wanted, X.dtype, np.random.default_rng(0))
-    factors = start.in_blocks(drawn, block_dims)
-    memory = als.Memory()
-    for round_ in range(MODEL_ROUNDS):
-        views = missing.pair(X, gaps, float(kernels.row_norms_squared(X).sum()))
-        if round_ == 0:
-            factors = als.turned(views, factors, 1e-3)
+    drawn = start.drawn(wanted, views.dtype, np.random.default_rng(0))
+    factors = als.turned(views, start.in_blocks(drawn, block_dims), ALPHA)
+    for _ in range(MODEL_ROUNDS):
+        memory = als.Memory()
         for _ in range(SWEEPS):
-            factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=1e-3, memory=memory)
-        memory.W = None
-        found = huber_weights(_residual_norms(views, factors) / (roots * np.sqrt(seen)))
-        X *= (found / roots)[:, None].astype(X.dtype)
+            factors, *_ = als.sweep(views, factors, als.no_contrast, alpha=ALPHA, memory=memory)
+        found = huber_weights(views.residual_norms(factors, ALPHA) / (roots * seen))
+        views = views.reweighted(found / roots)
         roots = found
     return roots
-
-
-def _residual_norms(views: als.Views, factors: Factors) -> Array:
-    """‖x − wHᵀ‖ of each row over what was observed of it, at the best features."""
-    features, _ = views.final(factors, als.no_contrast, 1e-3, als.Memory())
-    H, out = kernels.khatri_rao(factors), []
-    step = max(1, 2**22 // len(H))
-    for at in range(0, len(views.X), step):
-        rest = views.X[at : at + step] - features.W[at : at + step] @ H.T
-        if isinstance(views, missing.MaskedViews):
-            rest[views.gaps_x[at : at + step]] = 0
-        out.append(np.sqrt(kernels.row_norms_squared(rest)))
-    return np.concatenate(out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from tensorcontrast.solvers import als, checkpoint, nonnegative, start
 from tensorcontrast.solvers.convergence import Callback, History, Monitor
 from tensorcontrast.solvers.settings import ALS
 from tensorcontrast.solvers.tuning import TUNING, Tuning
+from tensorcontrast.solvers.whole import WholeViews
+from tensorcontrast.utils.progress import StageTimes
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -44,6 +46,8 @@ class Fit:
     streaming: bool = False
     #: What a checkpoint has of this run.
     keep: checkpoint.Keep | None = None
+    #: Whether the factors are those of whole windows, although iterations went over cores.
+    whole: bool = False
 
     def lose(self) -> None:
         """Let checkpoints forget this run: another one is better."""
@@ -94,6 +98,10 @@ class Runs:
     tuning: Tuning = TUNING
     #: Whether features and factors have no negative entries (:mod:`.nonnegative`).
     nonnegative: bool = False
+    #: Counts the seconds of the stages of a fit, where its caller wants to know them.
+    times: StageTimes | None = None
+    #: The windows that cores stand for, for the sweeps that end a fit; None: there are no cores.
+    whole: WholeViews | None = None
 
     @property
     def plain(self) -> als.Contrast:
@@ -124,7 +132,40 @@ class Runs:
         return compress.compress_factors(given, self.bases)
 
     def best(self, views: als.AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
-        """Best of ``n_init`` runs by the objective."""
+        """Best of ``n_init`` runs by the objective; on cores it ends with sweeps over windows."""
+        final_sweeps = self.tuning.sketch.final_sweeps
+        left = self.settings.max_iter - final_sweeps
+        if (
+            self.whole is None
+            or contrast is not als.no_contrast
+            or self._drawn(views)
+            or left <= final_sweeps
+        ):
+            return self._best(views, contrast, rng)
+        settings = clone(self.settings).set_params(max_iter=left)
+        fit = replace(self, settings=settings)._best(views, contrast, rng)
+        if not fit.goes_on:
+            return fit
+        end = replace(self, bases=None)._stage(
+            cast("als.Views", self.whole),
+            None,
+            final_sweeps,
+            0.0,
+            compress.expand_factors(fit.factors, self.bases),
+            contrast,
+            rng,
+            after=fit,
+        )
+        if end.interrupted and len(end.history["objective"]) == len(fit.history["objective"]):
+            return replace(fit, interrupted=True)  # before the first of these sweeps was done
+        end = replace(end, converged=fit.converged, whole=True)
+        if end.monitor.stopped:
+            return end
+        fit.monitor.history = end.history
+        return replace(end, monitor=fit.monitor)
+
+    def _best(self, views: als.AnyViews, contrast: als.Contrast, rng: np.random.Generator) -> Fit:
+        """Best of ``n_init`` runs over these rows."""
         first = views.draw()
         sketched: als.Views | None = None
         if contrast is als.no_contrast and not self._drawn(views):

@@ -46,7 +46,8 @@ class ALS(BaseEstimator):
     compress : "auto", float, sequence of int or None, default="auto"
         Fit cores that one orthonormal basis per mode makes of the windows; the factors are mapped
         back exactly. "auto" does so for data that are read block by block, where windows have at
-        least 2.5 times the 32 numbers per component that it keeps. Where there are many windows,
+        least 2.5 times the 32 numbers per component that it keeps. Without contrast, fits on cores
+        end with two sweeps over whole windows. Where there are many windows,
         "auto" also runs sweeps without contrast on a sketch, 3 combinations of windows per
         component, and ends with two sweeps over all windows. A number is the share of the energy of
         each mode to keep; integers are the ranks of the modes; None fits the windows themselves.

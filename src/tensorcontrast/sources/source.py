@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast.cp.partition import add
 from tensorcontrast.cp.scaling import CHUNK_VALUES
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 from tensorcontrast.utils import checks, threads
@@ -214,8 +215,19 @@ class SpreadSource(Source, Protocol):
         """Read the blocks once for all that comes before :meth:`views`."""
         ...
 
-    def summed(self, function: Callable[[Array], list[Any]]) -> list[Array]:
-        """Sum over blocks, in float64, of the numbers and arrays that a function makes of each."""
+    def summed(self, function: Callable[..., list[Any]], *rows: Array) -> list[Array]:
+        """Sum over blocks, in float64, of the numbers and arrays that a function makes of each.
+
+        The function gets a block and what ``rows`` (n, …) hold for its windows.
+        """
+        ...
+
+    def collected(self, function: Callable[[Array], Array]) -> Array:
+        """Bring here the few numbers that a function gives for each window of a block."""
+        ...
+
+    def strided(self, step: int) -> Array:
+        """Bring every ``step``-th window here, the first one included."""
         ...
 
     def mapped(self, change: Callable[[Array, int], Any]) -> Source:
@@ -230,14 +242,51 @@ class SpreadSource(Source, Protocol):
         """Both views as they are fitted, with the methods of ``als.Views``."""
         ...
 
-    def transformed(self, ready: Any, projector: Array) -> Any:
-        """Features (n, rank), still to be computed."""
+    def transformed(
+        self, features: Callable[[Array], Array], rank: int, dtype: np.dtype[Any]
+    ) -> Any:
+        """Features (n, rank) that a function gives for each block, still to be computed."""
         ...
 
 
 def is_spread(source: Source) -> TypeGuard[SpreadSource]:
     """Whether sums over the windows of a source are taken where these are."""
     return hasattr(source, "summed")
+
+
+def summed(source: Source, function: Callable[..., list[Any]], *rows: Array) -> list[Array]:
+    """Sum over the blocks of a source, in float64, of what a function makes of each.
+
+    The function gets a block and what ``rows`` (n, …) hold for its windows. Nothing is returned for
+    a source without windows.
+    """
+    if is_spread(source):
+        return source.summed(function, *rows)
+    out: list[Array] = []
+    at = 0
+    for block in source.blocks():
+        part = function(block, *(values[at : at + len(block)] for values in rows))
+        out = add(out, part) if out else add(part)
+        at += len(block)
+    return out
+
+
+def collected(source: Source, function: Callable[[Array], Array]) -> Array:
+    """Return the few numbers (n, …) that a function gives for each window of a block."""
+    if is_spread(source):
+        return source.collected(function)
+    return np.concatenate([function(block) for block in source.blocks()])
+
+
+def strided(source: Source, step: int) -> Array:
+    """Return every ``step``-th window of a source, the first one included."""
+    if is_spread(source):
+        return source.strided(step)
+    taken, at = [], 0
+    for block in source.blocks():
+        taken.append(block[-at % step :: step])
+        at += len(block)
+    return np.concatenate(taken)
 
 
 def is_dask(X: Any) -> bool:

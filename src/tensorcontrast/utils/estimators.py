@@ -1,9 +1,9 @@
-"""Estimators with other parameters, as copies."""
+"""Estimators with other parameters, as copies, and what notebooks show of them."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, clone
 
@@ -35,3 +35,22 @@ def with_learned(estimator: Estimator, **attributes: object) -> Estimator:
     copied = copy(estimator)
     vars(copied).update(attributes)
     return copied
+
+
+class NotebookMixin:
+    """Add what was learned to the diagram that scikit-learn shows of an estimator.
+
+    Comes before ``BaseEstimator`` among the bases.
+    """
+
+    def _repr_html_inner(self) -> str:
+        from tensorcontrast.report.notebook import learned_html  # a later layer
+
+        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
+        return diagram + learned_html(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in shown:
+            shown["text/html"] = self._repr_html_inner()
+        return shown

@@ -1,20 +1,88 @@
-"""Progress of a fit on standard error: a bar while a stage runs, a line when it is done."""
+"""Progress of a fit: a bar in terminals and notebooks, plain lines elsewhere.
+
+Terminals and files get it on standard error, notebooks in the output of the cell.
+"""
 
 from __future__ import annotations
 
+import html
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["bar", "stage"]
+from tensorcontrast.utils.names import visible
+
+__all__ = ["LineBar", "NotebookBar", "StageTimes", "bar", "in_notebook", "measured", "stage"]
+
+#: Seconds between two lines in a file, and between two updates in a notebook, at least.
+LINE_INTERVAL, UPDATE_INTERVAL = 10.0, 0.2
 
 
-def bar() -> Progress:
-    """Return a progress bar that vanishes when it is done; tasks have a ``detail``."""
+class StageTimes:
+    """Seconds of each stage of a fit, which its caller hands to it.
+
+    A stage inside another one does not count for the outer one, so that all stages together take as
+    long as the fit.
+
+    Examples
+    --------
+    >>> times = StageTimes()
+    >>> with times.stage("outer"), times.stage("inner"):
+    ...     pass
+    >>> sorted(times.seconds)
+    ['inner', 'outer']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._running: list[str] = []
+        self._since = 0.0
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time of the block for a stage."""
+        self._switch()
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._switch()
+            self._running.pop()
+
+    def _switch(self) -> None:
+        """Give the time since the last change to the stage that ran."""
+        now = time.perf_counter()
+        if self._running:
+            name = self._running[-1]
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
+        self._since = now
+
+
+def measured(times: StageTimes | None, name: str) -> AbstractContextManager[None]:
+    """Count the time of a block for a stage, where somebody wants to know it."""
+    return nullcontext() if times is None else times.stage(name)
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this code; IPython is not imported for it."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
+    return getattr(shell, "kernel", None) is not None
+
+
+def bar() -> Progress | LineBar:
+    """Return a progress bar for where the output goes; tasks have a ``detail``."""
+    if in_notebook():
+        return NotebookBar()
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return LineBar()
     columns: tuple[Any, ...] = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -22,14 +90,124 @@ def bar() -> Progress:
         TextColumn("{task.fields[detail]}"),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=console, transient=True)
+
+
+@dataclass
+class _Task:
+    name: str
+    total: float | None
+    detail: str
+    completed: float = 0
+
+    @property
+    def text(self) -> str:
+        parts = [self.name]
+        if self.completed and self.total is not None:
+            parts.append(f"{self.completed:g} of {self.total:g}")
+        return ": ".join(parts) + (f", {self.detail}" if self.detail else "")
+
+
+class LineBar:
+    """Progress as lines on standard error, where it is a file or a pipe.
+
+    A line every ten seconds, and a last one where the task has a detail. Has the methods of
+    :class:`rich.progress.Progress` that fits use, for one task.
+    """
+
+    interval = LINE_INTERVAL
+
+    def __init__(self) -> None:
+        self._task: _Task | None = None
+        self._shown = time.monotonic()
+
+    def start(self) -> None:
+        """Begin."""
+        self._shown = time.monotonic()
+
+    def add_task(self, name: str, *, total: float | None = None, detail: str = "") -> int:
+        """Set what is done; the number of the task is 0."""
+        self._task = _Task(name, total, detail)
+        return 0
+
+    def advance(self, task: int, done: float = 1) -> None:
+        """So much more is done."""
+        self.update(task, advance=done)
+
+    def update(
+        self,
+        task: int,
+        *,
+        advance: float = 0,
+        completed: float | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Say how far the task is."""
+        assert self._task is not None
+        self._task.completed = self._task.completed + advance if completed is None else completed
+        self._task.detail = self._task.detail if detail is None else detail
+        now = time.monotonic()
+        if now - self._shown >= self.interval:
+            self._shown = now
+            self._show(self._task)
+
+    def stop(self) -> None:
+        """End, with a line where the task has a detail."""
+        if self._task is not None and self._task.detail:
+            self.print(self._task.text)
+
+    def _show(self, task: _Task) -> None:
+        self.print(task.text)
+
+    def print(self, line: str) -> None:
+        """Write a line."""
+        print(visible(line), file=sys.stderr, flush=True)
+
+
+class NotebookBar(LineBar):
+    """Progress as one HTML bar in the output of a cell, which ends as a line.
+
+    IPython alone shows it: no widget, no script.
+    """
+
+    interval = UPDATE_INTERVAL
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._handle: Any = None
+
+    def start(self) -> None:
+        """Show an empty bar."""
+        super().start()
+        self._display("", "")
+
+    def _show(self, task: _Task) -> None:
+        size = "" if task.total is None else f' value="{task.completed:g}" max="{task.total:g}"'
+        text = html.escape(visible(task.text))
+        self._display(f"<progress{size}></progress> {text}", task.text)
+
+    def print(self, line: str) -> None:
+        """Replace the bar by a line."""
+        self._display(html.escape(visible(line)), line)
+
+    def _display(self, markup: str, plain: str) -> None:
+        from IPython.display import display
+
+        shown = {
+            "text/html": f'<div style="font:13px/1.5 system-ui,sans-serif">{markup}</div>',
+            "text/plain": visible(plain),
+        }
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
 
 
 @contextmanager
 def stage(
     name: str, *, show: bool, total: int | None = None, live: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Show one stage of a fit.
+    """Show one stage of a fit: a bar while it runs, a line when it is done.
 
     Parameters
     ----------
@@ -50,9 +228,13 @@ def stage(
     if live:
         progress.start()
     try:
-        task = progress.add_task(name, total=total, detail="")
+        task: Any = progress.add_task(name, total=total, detail="")
         yield lambda done: progress.advance(task, done)
     finally:
         if live:
             progress.stop()
-    progress.console.print(f"{name}: {time.perf_counter() - begin:.1f} s", highlight=False)
+    line = f"{name}: {time.perf_counter() - begin:.1f} s"
+    if isinstance(progress, LineBar):
+        progress.print(line)
+    else:
+        progress.console.print(line, highlight=False)

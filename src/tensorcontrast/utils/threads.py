@@ -33,16 +33,16 @@ STRIP_ROWS = 512
 
 _lock = threading.Lock()
 _limits: dict[str, list[int]] = {}
-_limiters: dict[str, Any] = {}
 _before: dict[str, int] = {}
-_originals: dict[str, dict[str, int]] = {}
+_originals: dict[str, dict[str, int | None]] = {}
 #: What callers asked for with ``jobs``.
 _asked: list[int] = []
 
 
 @cache
-def _controller() -> Any:
-    return threadpoolctl.ThreadpoolController()
+def _libraries(api: str) -> tuple[Any, ...]:
+    """Libraries of ``api`` that this process has loaded; looking for them takes milliseconds."""
+    return tuple(threadpoolctl.ThreadpoolController().select(user_api=api).lib_controllers)
 
 
 def _disown() -> None:
@@ -61,11 +61,9 @@ def limited(api: str, most: int) -> Iterator[None]:
     with _lock:
         active = _limits.setdefault(api, [])
         if not active:
+            _originals[api] = {lib.filepath: lib.num_threads for lib in _libraries(api)}
             if api == "blas":
-                _before[api] = _blas_threads()
-            chosen = _controller().select(user_api=api)
-            _originals[api] = {lib.filepath: lib.num_threads for lib in chosen.lib_controllers}
-            _limiters[api] = chosen.limit(limits=None)
+                _before[api] = max((n or 1 for n in _originals[api].values()), default=1)
         lower = not active or most < min(active)
         active.append(most)
         if lower:
@@ -76,21 +74,20 @@ def limited(api: str, most: int) -> Iterator[None]:
         with _lock:
             active.remove(most)
             if not active or most < min(active):
-                _disown()
-                if active:
-                    _set(api, min(active))
-                else:
-                    _limiters.pop(api).restore_original_limits()
-                _disown()
+                _set(api, min(active) if active else None)
 
 
-def _set(api: str, most: int) -> None:
-    for library in _controller().select(user_api=api).lib_controllers:
-        if library.num_threads != most:
-            # Never more than this library had before any limit was set here; others, such as
-            # torch's, may have had another number.
-            original = _originals[api].get(library.filepath) or most
-            library.set_num_threads(min(most, original))
+def _set(api: str, most: int | None) -> None:
+    """Set the libraries of ``api`` to at most so many threads; None to what they had before."""
+    for library in _libraries(api):
+        # Never more than this library had before any limit was set here; others, such as
+        # torch's, may have had another number.
+        original = _originals[api][library.filepath]
+        wanted = original if most is None or original is None else min(most, original)
+        if wanted is not None and library.num_threads != wanted:
+            _disown()
+            library.set_num_threads(wanted)
+            _disown()
 
 
 def single(api: str) -> AbstractContextManager[None]:
@@ -200,8 +197,7 @@ def allowed() -> int:
 
 
 def _blas_threads() -> int:
-    counts = [library["num_threads"] for library in _controller().select(user_api="blas").info()]
-    return max(counts, default=1)
+    return max((library.num_threads or 1 for library in _libraries("blas")), default=1)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tensorcontrast.cli.shared.settings import FitSettings
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
+    from tensorcontrast.utils.progress import StageTimes
 
 MODEL = "Model"
 METHODS = ("plc", "cpd", "atd", "plc-paper")
@@ -145,6 +146,9 @@ def fit(
             autocompletion=_choice("huber"),
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Also show how long each stage took.")
+    ] = False,
     keeping: Keeping = Keeping(),  # noqa: B008
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     cluster: Cluster = Cluster(),  # noqa: B008
@@ -188,23 +192,30 @@ def fit(
     kept = keeping.prepared(session, settings.checkpoint, force=force)
     if kept.path is not None and target.absolute() == kept.path.absolute():
         raise UsageFailure("the model (-o) and the checkpoint need files of their own")
-    stored = open_data(data, options, cluster)
+    from tensorcontrast.utils.progress import StageTimes
+
+    times = StageTimes()
+    times.seconds["starting"] = session.seconds
+    with times.stage("reading"):
+        stored = open_data(data, options, cluster)
     if stored is not None and (masked or settings.robust or settings.params.get("robust")):
         name = "--missing mask" if masked else "--robust"
         raise UsageFailure(
             f"{name} needs all windows in one process and is not for stores; name the recordings "
             "that the store was made of"
         )
-    rec: Any = stored or recordings.read(session, data, options, gaps=masked)
+    with times.stage("reading"):
+        rec: Any = stored or recordings.read(session, data, options, gaps=masked)
     if rec.fs is None:
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
-    with cluster.running(session):
-        model = _fitted(session, settings, rec, kept)
+    with cluster.running(session), times.stage("preparation"):
+        model = _fitted(session, settings, rec, kept, times if profile else None)
         from tensorcontrast.utils.estimators import with_learned
 
         model = with_learned(model, fitted_on_=fitted_on(rec))
-    model.save(target)
-    _tell(session, target, settings, model, rec, kept)
+    with times.stage("writing"):
+        model.save(target)
+    _tell(session, target, settings, model, rec, kept, times if profile else None)
 
 
 def _params(given: list[str] | None) -> dict[str, Any]:
@@ -257,7 +268,11 @@ def _reading(given: recordings.Reading, settings: FitSettings) -> recordings.Rea
 
 
 def _fitted(
-    session: Session, settings: FitSettings, rec: Recordings, kept: Checkpoint
+    session: Session,
+    settings: FitSettings,
+    rec: Recordings,
+    kept: Checkpoint,
+    times: StageTimes | None,
 ) -> ContrastiveFeatures:
     from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.cli.shared.settings import estimator
@@ -281,7 +296,8 @@ def _fitted(
 
         shown = changed(model, decompose=changed(model.decompose, callback=show))
         try:
-            shown.fit(rec, checkpoint=kept.path, every=every, resume=kept.resume or None)
+            resume = kept.resume or None
+            shown.fit(rec, checkpoint=kept.path, every=every, resume=resume, times=times)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"the fit was stopped; {kept.way_on}") from None
         except InvalidInputError as error:
@@ -298,6 +314,7 @@ def _tell(
     model: ContrastiveFeatures,
     rec: Recordings,
     kept: Checkpoint,
+    times: StageTimes | None,
 ) -> None:
     core, spectrogram, convolution = model.decompose_, model.spectrogram_, model.convolution_
     assert spectrogram is not None
@@ -325,6 +342,7 @@ def _tell(
         "resumed_after": kept.done,
         "seconds": round(session.seconds, 3),
     }
+    profiled = [] if times is None else [_profile(times, session.seconds, data)]
     shape = " × ".join(str(n) for n in spectrogram.output_shape_)
     last = "time" if spectrogram.n_quantiles_ is None else "quantile"
     coupled = ""
@@ -342,4 +360,37 @@ def _tell(
             "time": f"{session.seconds:.1f} s",
         }
     )
-    session.result(data, shown, summary=True)
+    session.result(data, shown, *profiled, summary=True)
+
+
+#: Stages of a fit in the order in which they begin.
+_ORDER = (
+    "starting",
+    "reading",
+    "preparation",
+    "blocks",
+    "augmentation",
+    "CPD",
+    "metric",
+    "finishing",
+    "writing",
+)
+
+
+def _profile(times: StageTimes, whole: float, data: dict[str, Any]) -> Any:
+    """Return a table of the stages, and put them into the data of the result."""
+    from rich.table import Table
+
+    data["profile"] = [
+        {"stage": name, "seconds": times.seconds[name], "share": times.seconds[name] / whole}
+        for name in _ORDER
+        if name in times.seconds
+    ]
+    table = Table(box=None, pad_edge=False)
+    table.add_column("stage")
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    for row in data["profile"]:
+        table.add_row(row["stage"], f"{row['seconds']:.2f}", f"{row['share']:.1%}")
+    table.add_row("all", f"{whole:.2f}", "")
+    return table
