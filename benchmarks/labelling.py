@@ -20,7 +20,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ WORTH_60, MAX_LOSS = 24, 1.0
 MIN_BUDGET_FOR_LOSS = 10
 
 ROCKET = "MiniRocket, random"
+#: Scores on the windows to choose from instead of the test windows.
+ON_POOL = ", on the pool"
 
 RESULT = RESULTS / "labelling.json"
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "labelling.png"
@@ -65,7 +67,8 @@ PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "labelling.png"
 class Pool:
     """Windows of one set and seed.
 
-    Features, rows of the classifier, these on their principal components, labels; and test rows.
+    Features, rows of the classifier, these on their principal components, labels; test rows; and
+    subjects, where the set has any.
     """
 
     W: Array
@@ -74,6 +77,11 @@ class Pool:
     y: Array
     R_test: Array
     y_test: Array
+    groups: Array | None = None
+
+    def judged_on_itself(self) -> Pool:
+        """Return the pool with its own windows as those to test on."""
+        return replace(self, R_test=self.R, y_test=self.y)
 
 
 def parts(rec: Any, dataset: DatasetConfig, config: BenchConfig, seed: int) -> tuple[Array, Array]:
@@ -104,6 +112,7 @@ def fitted(rec: Any, pool: Array, test: Array, seed: int) -> dict[str, Array]:
         "Rt": model._rows(rec.X[test]).astype(np.float32),
         "y": rec.y[pool],
         "yt": rec.y[test],
+        "groups": np.zeros(0) if rec.groups is None else np.asarray(rec.groups)[pool],
     }
 
 
@@ -114,13 +123,15 @@ def pool_of(
     file = None if cache is None else cache / f"{dataset.label}-{seed}.npz"
     if file is not None and file.is_file():
         with np.load(file) as found:
-            kept = {name: found[name] for name in ("W", "R", "Rt", "y", "yt")}
+            kept = dict(found.items())
     else:
         kept = fitted(rec, *parts(rec, dataset, config, seed), seed)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             np.savez(file, **kept)
-    return Pool(kept["W"], kept["R"], reduced_rows(kept["R"]), kept["y"], kept["Rt"], kept["yt"])
+    near = reduced_rows(kept["R"])
+    groups = kept["groups"] if len(kept["groups"]) else None
+    return Pool(kept["W"], kept["R"], near, kept["y"], kept["Rt"], kept["yt"], groups)
 
 
 # ------------------------------------------------------------------------------- strategies
@@ -155,6 +166,16 @@ def suggested(pool: Pool, y: Array, barred: Array, n: int, rng: np.random.Genera
     if (y >= 0).sum() >= MIN_LABELS_FOR_MARGIN:
         p = class_probabilities(pool.R, y, int(y.max()) + 1)
     return order_rows(pool.near, y, n, exclude=barred, probability=p, random_state=_seed(rng))
+
+
+def by_subject(pool: Pool, y: Array, barred: Array, n: int, rng: np.random.Generator) -> Array:
+    """Choose as ``ContrastiveClassifier.suggest(groups=)`` does: balanced over subjects."""
+    p = None
+    if (y >= 0).sum() >= MIN_LABELS_FOR_MARGIN:
+        p = class_probabilities(pool.R, y, int(y.max()) + 1)
+    return order_rows(
+        pool.near, y, n, pool.groups, exclude=barred, probability=p, random_state=_seed(rng)
+    )
 
 
 def on_features(pool: Pool, y: Array, barred: Array, n: int, rng: np.random.Generator) -> Array:
@@ -293,10 +314,12 @@ def stopping(pool: Pool, choose: Strategy, run: int) -> dict[str, list[float]]:
         after = answers(pool, rows, told[rows])
         before = answers(pool, rows[:-10], told[rows[:-10]])
         true = float((after == pool.y_test).mean())
+        own = float((answers(pool.judged_on_itself(), rows, told[rows]) == pool.y).mean())
         gain = true - float((before == pool.y_test).mean())
         inside = float(found.low <= true <= found.high)
         changed = changed_predictions(before, after)
-        out[str(budget)] = [found.accuracy, true, inside, changed, gain]
+        own_inside = float(found.low <= own <= found.high)
+        out[str(budget)] = [found.accuracy, true, inside, changed, gain, own, own_inside]
     return out
 
 
@@ -342,7 +365,7 @@ def measure(
 ) -> dict[str, Any]:
     """All scores of one set; those in ``kept`` are not computed again."""
     out = dict(kept)
-    names = [*strategies(), "stopping", ROCKET]
+    names = [*strategies(), "stopping", "pool", ROCKET]
     wanted = [name for name in names if not only or name in only]
     cached = cache is not None and all(
         (cache / f"{dataset.label}-{seed}.npz").is_file() for seed in range(seeds)
@@ -361,6 +384,11 @@ def measure(
             rows = [accuracies(p, choose, annotator, run) for p in pools for run in range(n_runs)]
             out[key] = summed(rows)
     for name, choose in (("random", random), ("suggested", suggested)):
+        key = f"{name}{ON_POOL}"
+        if "pool" in wanted and key not in out:
+            own = [pool.judged_on_itself() for pool in pools]
+            right = ANNOTATORS["right"]
+            out[key] = summed([accuracies(p, choose, right, run) for p in own for run in range(2)])
         key = f"stopping, {name}"
         if "stopping" in wanted and key not in out:
             told_rows = [stopping(pool, choose, run) for pool in pools for run in range(2)]
@@ -440,7 +468,10 @@ def tables(scores: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-STOPPING = ("estimate", "accuracy", "inside_interval", "changed", "gain")
+STOPPING = (
+    *("estimate", "accuracy", "inside_interval", "changed", "gain"),
+    *("accuracy_on_pool", "pool_inside_interval"),
+)
 
 
 def print_tables(found: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.blocks import Joined, Layout
 from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.reader import MAX_WINDOWS, Reader, read
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import (
     as_signals,
@@ -37,8 +38,11 @@ from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.arrays import as_array, as_float
 from tensorcontrast.utils.component_names import ComponentNamesMixin
-from tensorcontrast.utils.estimators import changed, changed_fitted
-from tensorcontrast.utils.progress import stage
+from tensorcontrast.utils.estimators import NotebookMixin, changed, changed_fitted
+from tensorcontrast.utils.progress import StageTimes, measured, stage
+
+if TYPE_CHECKING:
+    from tensorcontrast.live import FeatureStream
 
 Array = NDArray[Any]
 
@@ -63,7 +67,7 @@ class FeaturesTuning:
 TUNING = FeaturesTuning()
 
 
-class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """A few dozen features of each window of a multichannel signal, learned without labels.
 
     The signals and an augmented view of them become coupled blocks of tensors, by default a
@@ -135,9 +139,11 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """
 
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_maker",)
+    _learned_private: ClassVar[tuple[str, ...]] = ("_maker", "_reader")
     #: Learned attributes that model files may lack, and what they are then.
     _learned_defaults: ClassVar[dict[str, Any]] = {"fitted_on_": None}
+    #: The short way to the features of a few windows; None where the parts have none.
+    _reader: Reader | None
     #: What the command line says about the windows of the fit; None where nothing is said.
     fitted_on_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -243,6 +249,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         checkpoint: str | PathLike[str] | None = None,
         every: int = 10,
         resume: Any = None,
+        times: StageTimes | None = None,
     ) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
@@ -258,6 +265,8 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Iterations from one write of the checkpoint to the next.
         resume : path or True, optional
             Go on from a checkpoint; it needs a ``random_state`` that gives the same view again.
+        times : tensorcontrast.utils.progress.StageTimes, optional
+            Counts the seconds of each stage.
 
         Returns
         -------
@@ -273,7 +282,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_every(every)
         name = type(self).__name__
         try:
-            outcome = self._learn(X, y, checkpoint, every, resume)
+            outcome = self._learn(X, y, checkpoint, every, resume, times)
             learned.assign(self, outcome.attributes)
         except KeyboardInterrupt as error:
             message = str(error) or (
@@ -287,7 +296,9 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise KeyboardInterrupt(f"{name}: {outcome.interrupted}")
         return self
 
-    def _learn(self, X: Any, y: Any, place: Any, every: int, resume: Any) -> _Outcome:
+    def _learn(
+        self, X: Any, y: Any, place: Any, every: int, resume: Any, times: StageTimes | None
+    ) -> _Outcome:
         """Learn from signals; what was learned before plays no part."""
         signals, fs, channels = self._signals(X)
         if channels is None and not _is_recordings(X):  # these have said so themselves
@@ -324,20 +335,25 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         few = some_windows(signals)
         few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
         unit: float | None = None
-        for place, transformer in enumerate(transformers):
-            with stage(_STAGES.get(type(transformer), "tensors"), show=show):
+        for i, transformer in enumerate(transformers):
+            name = _STAGES.get(type(transformer), "tensors")
+            with measured(times, "blocks"), stage(name, show=show):
                 if isinstance(transformer, ConvolutionFeatures) and unit is not None:
                     most = transformer._tuning.max_learning_windows
                     transformer._fit_in_unit(_every(signals, most), unit)
                     continue
                 transformer.fit(few if part else signals)
                 if isinstance(transformer, SpectrogramTensor):
-                    transformers[place] = transformer._in_units_of(few)
-                    unit = transformers[place].unit_  # all blocks see the same numbers
-        maker: Any = transformers[0] if len(transformers) == 1 else learn_blocks(transformers, few)
+                    transformers[i] = transformer._in_units_of(few)
+                    unit = transformers[i].unit_  # all blocks see the same numbers
+        with measured(times, "blocks"):
+            maker: Any = transformers[0]
+            if len(transformers) > 1:
+                maker = learn_blocks(transformers, few)
         augment = self.augment
         if augment is None:
-            augment = augmentations.standard(as_float(np.nan_to_num(few)))
+            with measured(times, "augmentation"):
+                augment = augmentations.standard(as_float(np.nan_to_num(few)))
         tensors = _tensors(signals, maker, size=self._tuning.blocks)
         # What is small stays in memory; what is not is made anew, block by block, when needed.
         small = tensors.size <= self._tuning.max_values_in_memory
@@ -354,21 +370,29 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         extra: dict[str, Any] = dict(kept)
         with threads.jobs(self.n_jobs):
             if _takes_nuisance(decompose):
-                with stage("nuisance covariance", show=show):
+                with measured(times, "augmentation"), stage("nuisance covariance", show=show):
                     differences = _nuisance_differences(few, maker, augment, self._tuning)
                     if differences is not None:
                         extra["nuisance"] = coupled(differences)
-            with stage("tensors", show=show and keep, total=len(signals)) as advance:
+            shown = stage("tensors", show=show and keep, total=len(signals))
+            with measured(times, "blocks"), shown as advance:
                 X = coupled(tensors.array(advance) if keep else tensors)
             if getattr(decompose, "_needs_view", True):  # else nothing is compared with a view
                 drawn = show and keep and not self.fresh_views
-                with stage("augmented view", show=drawn, total=len(signals)) as advance:
+                shown = stage("augmented view", show=drawn, total=len(signals))
+                with measured(times, "augmentation"), shown as advance:
                     extra["view"] = view if self.fresh_views else view(rng, advance)
             interrupted = ""
             try:
                 # Decompositions that have progress bars of their own show these.
-                with stage("decomposition", show=show, live=not hasattr(decompose, "verbose")):
-                    decompose.fit(X, y, **extra)
+                shown = stage("decomposition", show=show, live=not hasattr(decompose, "verbose"))
+                with measured(times, "finishing"), shown:
+                    if times is None or not isinstance(decompose, CPEstimator):
+                        decompose.fit(X, y, **extra)
+                    else:
+                        keeping = (place, every, resume)
+                        view_, nuisance = extra.get("view"), extra.get("nuisance")
+                        decompose._fit(X, y, view_, keeping, nuisance, times)
             except KeyboardInterrupt as error:
                 if not getattr(decompose, "interrupted_", False):
                     raise
@@ -382,6 +406,7 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             "augment_": augment,
             "decompose_": decompose,
             "_maker": maker,
+            "_reader": read(maker, decompose),
             "block_scales_": maker.scales if isinstance(maker, SignalBlocks) else None,
             "n_channels_in_": n_channels,
             "n_times_in_": n_times,
@@ -448,22 +473,13 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         agree to 1e-5 of the length of the row in float32, and to 1e-13 in float64: alone, in a
         batch or in a chunk of a Dask array.
         """
-        check_is_fitted(self, "decompose_")
-        signals, fs, channels = self._signals(X)
-        if _is_recordings(X) and fs != self.fs_:
-            raise InvalidInputError(
-                f"the recordings have a sampling rate of {fs} but the model was fitted at "
-                f"{self.fs_}; resample them"
-            )
-        if _is_recordings(X) and X.channels is not None and channels != self.channels_:
-            raise InvalidInputError(
-                f"the recordings have channels {channels} but the model was fitted on "
-                f"{self.channels_}; select and order them with recordings.select(channels=…)"
-            )
-        if is_dask(signals):
-            rows = _tensors(signals, self._maker, size=self._tuning.blocks)
-            found = self.decompose_.transform(_coupled(rows, self._maker, self.decompose_))
-            return cast(Array, found)
+        if "decompose_" not in vars(self):
+            check_is_fitted(self, "decompose_")
+        signals = self._checked_signals(X)
+        few = self._few(signals)
+        found = None if few is None else few.features(signals)
+        if found is not None:
+            return found
         tensorize, decompose = self._maker, self.decompose_
         masked = self.missing == "mask" and tensorize.missing == "error"
         if masked and self.block_scales_ is not None:
@@ -475,12 +491,69 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             # A model that was fitted on whole signals takes others on request.
             tensorize = changed_fitted(tensorize, missing="mask")
             decompose = changed_fitted(decompose, missing="mask")
+        if is_dask(signals):
+            rows = _tensors(signals, tensorize, size=self._tuning.blocks)
+            return cast(Array, decompose.transform(_coupled(rows, tensorize, decompose)))
         with threads.jobs(self.n_jobs):
             blocks = [
                 checks.plain_output(decompose, _coupled(block, tensorize, decompose))
                 for block in _tensors(signals, tensorize, size=self._tuning.blocks).blocks()
             ]
         return np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> FeatureStream:
+        """Return an object that takes samples as they come, and gives features of their windows.
+
+        Parameters
+        ----------
+        hop : int, optional
+            Samples from the start of one window to that of the next. Default: the length of a
+            window, so that windows do not overlap.
+        hop_s : float, optional
+            The same in seconds, rounded to whole samples, instead of ``hop``.
+
+        Examples
+        --------
+        >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+        >>> from tensorcontrast.datasets import make_synthetic
+        >>> rec = make_synthetic(n_samples=60, random_state=0)
+        >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+        >>> stream = model.fit(rec).stream(hop=64)
+        >>> [(found.start, found.features.shape) for found in stream.push(rec.X[0])]
+        [(0, (4,))]
+        """
+        from tensorcontrast.live import FeatureStream
+
+        check_is_fitted(self, "decompose_")
+        return FeatureStream(self, self, hop, hop_s)
+
+    def _checked_signals(self, X: Any) -> Array:
+        """Signals of X, whose rate and channels are those of the fit where X has any."""
+        signals, fs, channels = self._signals(X)
+        if _is_recordings(X) and fs != self.fs_:
+            raise InvalidInputError(
+                f"the recordings have a sampling rate of {fs} but the model was fitted at "
+                f"{self.fs_}; resample them"
+            )
+        if _is_recordings(X) and X.channels is not None and channels != self.channels_:
+            raise InvalidInputError(
+                f"the recordings have channels {channels} but the model was fitted on "
+                f"{self.channels_}; select and order them with recordings.select(channels=…)"
+            )
+        return signals
+
+    def _few(self, signals: Any) -> Reader | None:
+        """Return the short way to the features of a few windows in memory; None for others."""
+        reader = self._reader
+        if (
+            reader is None
+            or self.missing != "error"
+            or not isinstance(signals, np.ndarray)
+            or len(signals) > MAX_WINDOWS
+            or not reader.is_of(self._maker, self.decompose_)
+        ):
+            return None
+        return reader
 
     def tensors(self, X: Any) -> Array | list[Array]:
         """Tensors of signals as they are decomposed; a list for coupled blocks."""
@@ -700,6 +773,18 @@ class ContrastiveFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
                 f"tensors of shape {dims}, in blocks {wanted}, do not fit a decomposition of "
                 f"{tuple(self.decompose_.dims_)} in blocks {found}"
             )
+        self._reader = read(self._maker, self.decompose_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without what can be rebuilt."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_reader"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and rebuild what it leaves out."""
+        super().__setstate__(state)
+        if "decompose_" in vars(self):
+            self._reader = read(self._maker, self.decompose_)
 
     @property
     def _n_features_out(self) -> int:

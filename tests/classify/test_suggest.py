@@ -5,7 +5,11 @@ import pytest
 
 from tensorcontrast import suggest_windows
 from tensorcontrast.classify import changed_predictions, estimated_accuracy
-from tensorcontrast.classify.stopping import wilson_interval
+from tensorcontrast.classify.stopping import (
+    estimate_from_answers,
+    represented_windows,
+    wilson_interval,
+)
 from tensorcontrast.classify.suggest import (
     MAX_WINDOWS,
     class_probabilities,
@@ -155,7 +159,9 @@ def test_the_estimate_is_the_share_of_held_out_windows():
     y = np.where(np.arange(len(W)) % 4 == 0, kind, -1)
     found = estimated_accuracy(W, y, random_state=0)
     assert (found.accuracy, found.n) == (1.0, 30)
-    assert (found.low, found.high) == pytest.approx(wilson_interval(30, 30))
+    weight = represented_windows(feature_rows(W), np.flatnonzero(y >= 0))
+    effective = weight.sum() ** 2 / (weight**2).sum()
+    assert (found.low, found.high) == pytest.approx(wilson_interval(effective, effective))
     chance = estimated_accuracy(W, np.random.default_rng(0).permutation(kind), random_state=0)
     assert chance.low < 1 / 3 < chance.high
     assert chance.to_dict()["n"] == chance.n
@@ -187,3 +193,19 @@ def test_changed_predictions():
     assert changed_predictions(["a"], ["a"]) == 0
     with pytest.raises(InvalidInputError, match=r"before has shape \(2,\) and after \(1,\)"):
         changed_predictions([1, 2], [1])
+
+
+def test_held_out_windows_count_by_the_windows_they_represent():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 4)).astype(np.float32)
+    known = np.array([3, 77, 200, 410])
+    nearest = [int(np.square(rows[known] - row).sum(axis=1).argmin()) for row in rows]
+    counts = represented_windows(rows, known)
+    np.testing.assert_array_equal(counts, [nearest.count(k) for k in range(4)])
+    many = np.tile(rows, (10, 1))  # more than are counted
+    scaled = represented_windows(many, known)
+    assert scaled.sum() == pytest.approx(5000) and scaled / 10 == pytest.approx(counts, abs=15)
+    found = estimate_from_answers(np.array([True, False, True, True]), counts)
+    assert found.accuracy == pytest.approx(1 - counts[1] / 500) and found.n == 4
+    equal = estimate_from_answers(np.array([True] * 9 + [False]), np.full(10, 7.0))
+    assert (equal.low, equal.high) == pytest.approx(wilson_interval(9, 10))

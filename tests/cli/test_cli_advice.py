@@ -16,7 +16,7 @@ SOURCE = Path(tensorcontrast.__file__).parent
 ELSEWHERE = ("cli/", "augment/", "neural/", "evaluate/", "report/", "datasets/", "utils/arrays.py",
              "recordings/conversion.py", "recordings/frames.py", "recordings/joining.py",
              "recordings/mne_objects.py", "recordings/sampling.py",
-             "recordings/xarray_objects.py")  # fmt: skip
+             "recordings/xarray_objects.py", "live.py")  # fmt: skip
 #: Keywords that commands never pass, or check themselves first.
 PYTHON_ONLY = {
     "label_rule", "overlap", "short", "time_axis", "scale", "beside", "nuisance",

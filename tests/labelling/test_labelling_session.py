@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import ContrastiveClassifier, load_model
+from tensorcontrast.classify.suggest import order_rows, reduced_rows
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.labelling import prepare as preparing
 from tensorcontrast.labelling.session import MAX_LABELS_FOR_CLASSIFIER
@@ -43,6 +44,40 @@ def test_the_answers_of_the_page_are_those_of_the_model_file(opened, rec):
     assert "Confusion matrix" in page.read_text(encoding="utf-8")
     assert len(table.read_text().splitlines()) == 21
     assert load_model(model).score(rec, np.array(rec.classes)[rec.y]) > 0.8
+
+
+def test_the_page_says_what_the_last_ten_labels_changed(opened, rec):
+    work = opened()
+    kept = {}
+    for n in range(1, 17):
+        give(work, 1)
+        assert work.wait()
+        kept[n] = work._guess.copy()
+        if not work.state()["model"]["ready"]:
+            del kept[n]
+    assert min(kept) <= 3  # two classes came early
+    assert work.state()["model"]["changed"] == np.mean(kept[6] != kept[16])
+    for _ in range(3):
+        work.undo("a", "ann")
+    assert work.wait()
+    assert work.state()["model"]["changed"] == np.mean(kept[3] != kept[13])
+
+
+def test_the_page_suggests_as_the_benchmark_does(opened, rec):
+    work = opened()
+    for count in (6, 12):  # typical windows, then those that the classifier is unsure of
+        give(work, 6)
+        assert work.wait()
+        codes = work._codes.astype(int)
+        found = order_rows(
+            reduced_rows(np.asarray(work.prepared.rows)),
+            codes,
+            12,
+            rec.groups,
+            probability=work._answers if count == 12 else None,
+            random_state=0,
+        )
+        assert list(work._queue) == found.tolist()
 
 
 def test_suggested_windows_differ_and_pages_get_different_ones(opened):

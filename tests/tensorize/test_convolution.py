@@ -152,7 +152,7 @@ def test_one_kernel_is_a_convolution(dilation, t):
     ones = np.ones((84, 1, 1), np.float32)
     convolve = convolution._Convolutions(np.array([dilation]), ones, t)
     (values,) = convolve(X)
-    values = values.reshape(convolve.positions, convolve.step, 84)
+    values = values.reshape(convolve.positions, 2, 84)
     stride = max(1, t // MIN_POSITIONS)
     for kernel in (0, 41, 83):
         spread = np.zeros(8 * dilation + 1)
@@ -161,7 +161,6 @@ def test_one_kernel_is_a_convolution(dilation, t):
             full = np.convolve(X[n, 0].astype(np.float64), spread[::-1])
             expected = full[4 * dilation : 4 * dilation + t][::stride]
             np.testing.assert_allclose(values[:, n, kernel], expected, atol=1e-4)
-    assert not values[:, 2:].any()  # windows that are not there
 
 
 @pytest.mark.parametrize("c", [1, 3, 12])

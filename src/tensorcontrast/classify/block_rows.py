@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from tensorcontrast.augment import ChannelMix, Crop, TimeStretch
 from tensorcontrast.cp import gls
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.reader import Reader
+from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import as_float
 
-__all__ = ["BlockRows", "RowSettings", "learn"]
+__all__ = ["BlockRows", "RowReader", "RowSettings", "learn"]
 
 Array = NDArray[Any]
 
@@ -89,6 +91,74 @@ class BlockRows:
         """Rows of signals X [n, channel, time], whose blocks are made some at a time."""
         parts = [self.apply(make(part)) for part in _parts(X)]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """Features and rows of a few windows at once, from one computation of their blocks.
+
+    Attributes
+    ----------
+    reader : Reader
+    first : tuple of (m_b, d_b) arrays or None
+        From values of the reader to the block; None where they are the block.
+    centers : tuple of (d_b,) arrays
+        What is subtracted from each block in its own units.
+    maps : tuple of (d_b, p_b + r) arrays
+        From the rest to the row of the block, and to its part of the features.
+    constant : (r,) array
+        Part of the features that no window changes.
+    """
+
+    reader: Reader
+    first: tuple[Array | None, ...]
+    centers: tuple[Array, ...]
+    maps: tuple[Array, ...]
+    constant: Array
+
+    @classmethod
+    def from_rows(cls, reader: Reader, rows: BlockRows) -> RowReader | None:
+        """Return the short way to rows; None where these are not of the blocks of the reader."""
+        sizes = [len(block.of_components) for block in reader.blocks]
+        if [len(mean) for mean in rows.means] != sizes:
+            return None
+        first, centers, maps = [], [], []
+        constant = reader.constant.astype(np.float64)
+        for block, mean, projection in zip(
+            reader.blocks, rows.means, rows.projections, strict=True
+        ):
+            own = mean.astype(np.float64) / block.scale  # in the units of the block
+            to_features = block.to_features.astype(np.float64)
+            first.append(block.to_components)
+            if block.to_components is not None:
+                to_features = block.of_components.astype(np.float64)
+                constant = constant + own @ to_features
+            else:
+                constant = constant + (own - block.center) @ to_features
+            centers.append(own.astype(np.float32))
+            both = np.concatenate(
+                [block.scale * projection.astype(np.float64), to_features], axis=1
+            )
+            maps.append(np.ascontiguousarray(both, np.float32))
+        return cls(reader, tuple(first), tuple(centers), tuple(maps), constant)
+
+    def __call__(self, X: Array) -> tuple[Array, Array] | None:
+        """Features (n, r) and rows (n, p) of unit length; None as :meth:`Reader.values` says."""
+        with threads.single("blas"):
+            values = self.reader.values(X)
+            if values is None:
+                return None
+            features, parts = self.constant, []
+            for value, components, center, both in zip(
+                values, self.first, self.centers, self.maps, strict=True
+            ):
+                block = value if components is None else value @ components
+                block -= center
+                found = (block @ both).astype(np.float64)
+                count = found.shape[1] - len(features.T)
+                parts.append(normalised_rows(found[:, :count]))
+                features = features + found[:, count:]
+        return features, np.concatenate(parts, axis=1) / np.sqrt(len(parts))
 
 
 def normalised_rows(rows: Array) -> Array:

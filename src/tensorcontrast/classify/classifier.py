@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import block_rows, smoothing, suggest
-from tensorcontrast.classify.block_rows import BlockRows
+from tensorcontrast.classify.block_rows import BlockRows, RowReader
 from tensorcontrast.classify.calibration import (
     expected_calibration_error,
     fit_temperature,
@@ -32,10 +32,11 @@ from tensorcontrast.classify.linear import (
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.reader import MAX_WINDOWS
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks, learned
-from tensorcontrast.utils.estimators import changed
+from tensorcontrast.utils.estimators import NotebookMixin, changed
 from tensorcontrast.utils.labels import (
     UNKNOWN,
     Labels,
@@ -44,6 +45,9 @@ from tensorcontrast.utils.labels import (
     label_array,
     read_labels,
 )
+
+if TYPE_CHECKING:
+    from tensorcontrast.live import ClassStream
 
 __all__ = ["ContrastiveClassifier"]
 
@@ -55,7 +59,7 @@ FEATURE_LENGTH = 0.5
 MAX_WINDOWS_FOR_SCALE = 2000
 
 
-class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
+class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
     """Classes of windows of a multichannel signal, learned from few labels.
 
     All windows train the features, without labels. The labelled ones train a logistic regression
@@ -125,6 +129,10 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
     ((4,), (4, 3))
     """
 
+    #: Learned attributes whose names do not end in an underscore.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_kept_row_maker",)
+    #: Makes the rows of the logistic regression; all that follows from the model is in it.
+    _kept_row_maker: _RowMaker
     extractor_: Any
     classes_: Array
     coef_: Array
@@ -266,12 +274,14 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             W = np.asarray(extractor.transform(signals[some.astype(np.intp)]), dtype=np.float64)
             mean, deviation = W.mean(axis=0), W.std(axis=0)
             deviation = np.where(deviation > 0, deviation, 1.0)
+        maker = _RowMaker.from_learned(extractor, mean, deviation, rows)
         return {
             "extractor_": extractor,
             "rows_": rows,
             "feature_mean_": mean,
             "feature_deviation_": deviation,
-            **self._learn_classes(given, _RowMaker(extractor, mean, deviation, rows), rng),
+            "_kept_row_maker": maker,
+            **self._learn_classes(given, maker, rng),
             "n_features_in_": int(signals.shape[1]),
         }
 
@@ -366,10 +376,11 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
 
         With ``smooth``, given all windows of the same run: see ``fit`` for ``recording``.
         """
-        check_is_fitted(self, "coef_")
-        probability = softmax(self._scores(X) / self.temperature_, axis=1)
+        if "coef_" not in vars(self):
+            check_is_fitted(self, "coef_")
+        probability = self._probability(X)
         if self.smooth is None:
-            return np.asarray(probability)
+            return probability
         return self._smoothed(X, recording, probability)[0]
 
     def predict(self, X: Any, *, recording: Any = None) -> Array:
@@ -387,22 +398,61 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         labels : (n,) array
         probability : (n, k) array
         """
-        check_is_fitted(self, "coef_")
-        probability = np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
+        if "coef_" not in vars(self):
+            check_is_fitted(self, "coef_")
+        probability = self._probability(X)
         path = probability.argmax(axis=1)
         if self.smooth is not None:
             probability, path = self._smoothed(X, recording, probability)
-        sure = np.ones(len(path), dtype=bool)
-        if self.abstain is not None:
-            sure = probability[np.arange(len(path)), path] >= self.abstain
+        return self._labels_of(path, probability), probability
+
+    def _probability(self, X: Any) -> Array:
+        """Probability (n, k) of each class, each window for itself."""
+        return softmax(self._scores(X) / self.temperature_)
+
+    def _labels_of(self, path: NDArray[np.intp], probability: Array) -> Array:
+        """Classes (n,) at these places, unknown where ``abstain`` says so."""
         found = self.classes_[path]
-        if sure.all():
-            return found, probability
+        if self.abstain is None:
+            return found
+        unsure = probability[np.arange(len(path)), path] < self.abstain
+        if not unsure.any():
+            return found
         kind = self.classes_.dtype.kind
         if kind == "b":
             found = found.astype(object)
-        found[~sure] = None if kind == "b" else "" if kind == "U" else -1
-        return found, probability
+        found[unsure] = None if kind == "b" else "" if kind == "U" else -1
+        return found
+
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> ClassStream:
+        """Return an object that takes samples as they come, and gives classes of their windows.
+
+        With ``smooth``, a window is judged with those before it; see :class:`.ClassStream`.
+
+        Parameters
+        ----------
+        hop : int, optional
+            Samples from the start of one window to that of the next. Default: the length of a
+            window, so that windows do not overlap.
+        hop_s : float, optional
+            The same in seconds, rounded to whole samples, instead of ``hop``.
+
+        Examples
+        --------
+        >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+        >>> from tensorcontrast.datasets import make_synthetic
+        >>> rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
+        >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+        >>> stream = ContrastiveClassifier(features, random_state=0).fit(rec).stream(hop=64)
+        >>> [(found.start, found.probabilities.shape) for found in stream.push(rec.X[0])]
+        [(0, (2,))]
+        """
+        from tensorcontrast.live import ClassStream
+
+        check_is_fitted(self, "coef_")
+        if self.smooth is not None:
+            self.transitions()  # raises where there are none
+        return ClassStream(self, self.extractor_, hop, hop_s)
 
     def timeline(self, rec: Recordings) -> Timeline:
         """Answers for the windows of recordings, with their times.
@@ -470,7 +520,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         if self.n_labels_.sum() < suggest.MIN_LABELS_FOR_MARGIN:
             return None
         scores = rows @ self.coef_.T + self.intercept_
-        return np.asarray(softmax(scores / self.temperature_, axis=1))
+        return np.asarray(softmax(scores / self.temperature_))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of labelled windows whose class is predicted; unknown answers count as wrong.
@@ -588,7 +638,7 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             self.row_length_,
         )
         scores[~judged] = 0
-        return np.asarray(softmax(scores / self.temperature_, axis=1)), judged
+        return np.asarray(softmax(scores / self.temperature_)), judged
 
     def proba_of_rows(self, rows: Array) -> Array:
         """Probability of each class (n, k) of windows whose :meth:`rows` are known.
@@ -597,12 +647,17 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         coef = self.coef_.T.astype(rows.dtype)
-        return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_, axis=1))
+        return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_))
 
     @property
     def _row_maker(self) -> _RowMaker:
         """What makes the rows of the logistic regression."""
-        return _RowMaker(self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_)
+        kept = self._kept_row_maker
+        learned = self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_
+        now = (kept.extractor, kept.mean, kept.deviation, kept.blocks)
+        if all(a is b for a, b in zip(learned, now, strict=True)):
+            return kept
+        return _RowMaker.from_learned(*learned)
 
     def _rows(self, signals: Array, X: Any = None) -> Array:
         """Rows (n, q) that the logistic regression sees; the features check X where it is given."""
@@ -641,6 +696,24 @@ class ContrastiveClassifier(ClassifierMixin, BaseEstimator):
             self._check_shape("transitions_", self.transitions_, (k, k))
             if (self.transitions_ <= 0).any() or not np.allclose(self.transitions_.sum(axis=1), 1):
                 raise InvalidInputError("rows of transitions_ are not probabilities")
+        self._rebuild()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without what can be rebuilt."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept_row_maker"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, and rebuild what it leaves out."""
+        super().__setstate__(state)
+        if "coef_" in vars(self):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Make what follows from the learned attributes."""
+        self._kept_row_maker = _RowMaker.from_learned(
+            self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_
+        )
 
     def _check_shape(self, name: str, value: Any, shape: tuple[int, ...]) -> None:
         if np.shape(value) != shape:
@@ -685,21 +758,60 @@ class _RowMaker:
     deviation: Array | None
     #: Fields of :class:`.BlockRows`; None where the blocks take no part.
     blocks: dict[str, Any] | None
+    #: The short way for a few windows; None where there is none.
+    few: RowReader | None = None
+
+    @classmethod
+    def from_learned(
+        cls, extractor: Any, mean: Array | None, deviation: Array | None, blocks: Any
+    ) -> _RowMaker:
+        """Prepare what makes rows, from learned attributes."""
+        few, reader = None, getattr(extractor, "_reader", None)
+        if blocks is not None and reader is not None:
+            few = RowReader.from_rows(reader, BlockRows(**blocks))
+        return cls(extractor, mean, deviation, blocks, few)
 
     def rows(self, signals: Array, X: Any = None) -> Array:
         """Rows (n, q) of signals; the features check X where it is given."""
+        found = self._few_rows(signals, X)
+        if found is not None:
+            return found
         columns = []
         W = None
         if self.mean is not None or X is not None:
             W = np.asarray(self.extractor.transform(signals if X is None else X), dtype=np.float64)
         if self.mean is not None:
-            assert W is not None and self.deviation is not None
-            scaled = block_rows.normalised_rows((W - self.mean) / self.deviation)
-            columns.append(scaled * FEATURE_LENGTH)
+            columns.append(self._scaled(W))
         if self.blocks is not None:
             blocks = partial(_blocks, self.extractor)
             columns.append(BlockRows(**self.blocks).of_signals(blocks, signals))
         return np.concatenate(columns, axis=1)
+
+    def _few_rows(self, signals: Array, X: Any) -> Array | None:
+        """Rows of a few windows; None where there is no short way, or they are too many."""
+        if self.few is None or len(signals) > MAX_WINDOWS:
+            return None
+        if isinstance(X, Recordings):
+            signals = self.extractor._checked_signals(X)
+        if self.extractor._few(signals) is not self.few.reader:
+            return None
+        found = self.few(signals)
+        if found is None:
+            return None
+        W, rows = found
+        return rows if self.mean is None else np.concatenate([self._scaled(W), rows], axis=1)
+
+    def _scaled(self, W: Any) -> Array:
+        """Features as the logistic regression sees them."""
+        assert self.mean is not None and self.deviation is not None
+        scaled = block_rows.normalised_rows((W - self.mean) / self.deviation)
+        return np.asarray(scaled * FEATURE_LENGTH)
+
+
+def softmax(scores: Array) -> Array:
+    """Probabilities (n, k) of scores."""
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _blocks(extractor: Any, signals: Array) -> list[Array]:

@@ -21,8 +21,13 @@ from numpy.typing import NDArray
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.classify.block_rows import normalised_rows
 from tensorcontrast.classify.linear import fit_logistic
-from tensorcontrast.classify.stopping import changed_predictions, wilson_interval
-from tensorcontrast.classify.suggest import suggest_windows
+from tensorcontrast.classify.stopping import (
+    AccuracyEstimate,
+    changed_predictions,
+    estimate_from_answers,
+    represented_windows,
+)
+from tensorcontrast.classify.suggest import MIN_LABELS_FOR_MARGIN, order_rows, reduced_rows
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastError
 from tensorcontrast.labelling.finish import HeldOut, write_results
@@ -40,7 +45,9 @@ Array = NDArray[Any]
 #: Windows that are suggested at a time.
 N_SUGGESTIONS = 12
 #: Windows among which suggestions are looked for, at most, and labelled ones among these.
-MAX_WINDOWS_FOR_SUGGESTIONS, MAX_LABELS_FOR_SUGGESTIONS = 8_000, 300
+MAX_WINDOWS_FOR_SUGGESTIONS, MAX_LABELS_FOR_SUGGESTIONS = 5_000, 300
+#: The page says how many answers the last so many labels have changed.
+N_LAST_LABELS = 10
 #: Labels that train the classifier, at most; those of single windows come before clusters.
 MAX_LABELS_FOR_CLASSIFIER = 3_000
 #: Labels above which the penalty of before is used first, so that answers come within a second.
@@ -106,6 +113,7 @@ class Labelling:
         self._sure = np.zeros(n, dtype=np.float32)
         self._answers = np.zeros((n, 0), dtype=np.float32)
         self._trained = 0
+        self._earlier: list[tuple[int, Array]] = []
         self._held: dict[int, tuple[str, float]] = {}
         self._confusion: dict[str, Any] | None = None
         self._finish: dict[str, Any] = {"state": "none"}
@@ -234,24 +242,26 @@ class Labelling:
             self._publish(model)
             with self._lock:
                 self._trained = n_labels
+                self._compare(n_labels)
                 self._seconds = time.perf_counter() - begin
             self._say("comparing labels with answers")
-            self._judge(model, y)
-            checked = model.validation_
-            if checked["accuracy"] is not None:
-                n = checked["n_windows"]
-                low, high = wilson_interval(checked["accuracy"] * n, n)
-                self.project.add_estimate(n_labels, checked["accuracy"], low, high)
+            found = self._judge(model, y)
+            if found.accuracy is not None:
+                self.project.add_estimate(n_labels, found.accuracy, found.low, found.high)
         elif self._model is not None and not self.prepared.answers:
             with self._lock:  # labels were taken away
                 self._model, self._trained, self._held, self._confusion = None, 0, {}, None
+                self._earlier, self._changed = [], None
                 self._guess[:] = -1
                 self._sure[:] = 0
         self._say("looking for windows to label")
         self._suggest(y)
 
-    def _judge(self, model: ContrastiveClassifier, y: Array) -> None:
-        """Keep what models that have not seen a label answer for its window."""
+    def _judge(self, model: ContrastiveClassifier, y: Array) -> AccuracyEstimate:
+        """Keep what models that have not seen a label answer for its window.
+
+        Returns the accuracy to expect.
+        """
         known = np.flatnonzero(y != "")
         groups = None if self.rec.groups is None else self.rec.groups[known]
         answers, judged = model.held_out(self.prepared.rows[known], y[known], groups)
@@ -268,6 +278,8 @@ class Labelling:
         with self._lock:
             self._held = held
             self._confusion = {"classes": names, "counts": counts.tolist(), "by": by}
+        weight = represented_windows(self.prepared.rows, known)
+        return estimate_from_answers((best == codes)[judged], weight[judged])
 
     def _quick(self, y: Array, classes: list[str]) -> ContrastiveClassifier:
         """Train with the penalty and the temperature of before."""
@@ -293,15 +305,21 @@ class Labelling:
         best = answers.argmax(axis=1)
         guess[:], sure[:] = columns[best], answers.max(axis=1)
         with self._lock:
-            had = self._model is not None
-            self._changed = changed_predictions(self._guess, guess) if had else None
             self._model, self._guess, self._sure, self._answers = model, guess, sure, answers
+
+    def _compare(self, n_labels: int) -> None:
+        """Find how many answers differ from those of ten labels ago, where these are kept."""
+        before = [(n, guess) for n, guess in self._earlier if n < n_labels]
+        old = [guess for n, guess in before if n <= n_labels - N_LAST_LABELS]
+        self._changed = changed_predictions(old[-1], self._guess) if old else None
+        self._earlier = [*before[-2 * N_LAST_LABELS :], (n_labels, self._guess)]
 
     def _suggest(self, y: Array) -> None:
         with self._lock:
             free = (self._codes < 0) & (y == "")
             free[list(self.project.skipped())] = False
-            answers = self._answers if self._model is not None else None
+            sure = self._trained >= MIN_LABELS_FOR_MARGIN or not self._trained
+            answers = self._answers if self._model is not None and sure else None
         left = np.flatnonzero(free)
         if not len(left):
             return
@@ -312,8 +330,8 @@ class Labelling:
             left = self._rng.choice(left, MAX_WINDOWS_FOR_SUGGESTIONS, replace=False)
         some = np.sort(np.concatenate([known, left]))
         groups = self.rec.groups if self.rec.groups is not None else self.views.recording
-        found = suggest_windows(
-            np.asarray(self.prepared.features[some]),
+        found = order_rows(
+            reduced_rows(np.asarray(self.prepared.rows[some])),
             y[some],
             N_SUGGESTIONS,
             groups[some],

@@ -6,6 +6,7 @@ kernel and dilation, m = k·d·b values of PPV per window, p principal component
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -56,6 +57,10 @@ MIN_VARIANCE_RATIO = 1e-6
 MIN_SD_RATIO = 1e-3
 """Floor of the standard deviations in ``column_scaling``, as a fraction of the largest."""
 
+BIAS_MARGIN = 2.0**-16
+"""Added to each bias, for channels of unit variance. Outputs that equal a quantile but for their
+rounding are below the bias on every machine; signals of few digits have many of them."""
+
 _TAPS = 9
 _TWOS = np.array(list(combinations(range(_TAPS), 3)))
 _ROWS = 64
@@ -63,6 +68,14 @@ _ROWS = 64
 
 _BLOCK = 1 << 18
 """Values of one block of convolutions: it stays in the cache."""
+
+_POSITIONS_IN_A_ROW = 8
+"""Positions of one window, at most, whose outputs are compared with biases in one go."""
+
+_MAX_COMPARED = 1 << 18
+"""Outputs that are compared with biases in one go, so that the answers stay in the cache."""
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
@@ -74,7 +87,8 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
         PPV(z, b) = #{i : z_i > b} / #{i}
 
-    The biases are quantiles of the outputs for the fitted windows. With s the vector of all PPV of
+    The biases are quantiles of the outputs for the fitted windows, plus 2⁻¹⁶ so that rounding does
+    not decide about outputs that equal a quantile. With s the vector of all PPV of
     a window, μ and σ their means and standard deviations over the fitted windows, the features are
     the principal components V of the centred and scaled PPV ::
 
@@ -149,7 +163,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     """
 
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_projection",)
+    _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_bank")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_biases": [Interval(Integral, 1, None, closed="left")],
@@ -223,7 +237,8 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         weights = weights * _inverse_sds(X, unit)
         some = X[:: -(-len(X) // self._tuning.max_bias_windows)]
         biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit, self.n_jobs)
-        values = _KernelBank(steps, weights, biases, unit).ppv(X, self.n_jobs)
+        bank = _KernelBank(steps, weights, biases, n_times, float(unit))
+        values = bank.ppv(X, self.n_jobs)
         pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
         mean, scale, components, explained_variance = pca
         return {
@@ -238,6 +253,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             "n_channels_in_": n_channels,
             "n_times_in_": n_times,
             "_projection": _projection(components, scale),
+            "_bank": bank,
         }
 
     def transform(self, X: Any) -> np.ndarray:
@@ -254,7 +270,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Principal components of the PPV.
         """
         signals = self._check_signals(X)
-        return self._bank().project(signals, self.mean_, self._projection, self.n_jobs)
+        return self._bank.project(signals, self.mean_, self._projection, self.n_jobs)
 
     def ppv(self, X: Any) -> np.ndarray:
         """Return the proportions of positive values, before centring, scaling and PCA.
@@ -270,7 +286,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Values in [0, 1]; columns go over kernels, dilations and biases, the last fastest.
         """
         signals = self._check_signals(X)
-        return self._bank().ppv(signals, self.n_jobs)
+        return self._bank.ppv(signals, self.n_jobs)
 
     def outputs(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the outputs of all kernels at each dilation, and the part of each channel in them.
@@ -289,11 +305,9 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """
         signals = self._check_signals(X)
         n, c, _ = signals.shape
-        bank = self._bank()
 
         def convolve(some: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-            convolutions = _Convolutions(self.dilations_, weights, self.n_times_in_, bank.unit)
-            convolutions.step = n
+            convolutions = _Convolutions(self.dilations_, weights, self.n_times_in_, self.unit_)
             shape = (convolutions.positions, n, convolutions.n_kernels)
             return (values.reshape(shape).swapaxes(0, 1) for values in convolutions(some))
 
@@ -312,19 +326,23 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return max(1, self.n_times_in_ // MIN_POSITIONS)
 
-    def _bank(self) -> _KernelBank:
-        return _KernelBank(self.dilations_, self.channel_weights_, self.biases_, self.unit_)
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without the projection, which can be rebuilt."""
+        """Return the state for pickling, without what can be rebuilt."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_projection"}
+        return {name: value for name, value in state.items() if name not in self._learned_private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and rebuild what it leaves out."""
         super().__setstate__(state)
         if hasattr(self, "components_"):
-            self._projection = _projection(self.components_, self.scale_)
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Make what follows from the learned attributes."""
+        self._projection = _projection(self.components_, self.scale_)
+        self._bank = _KernelBank(
+            self.dilations_, self.channel_weights_, self.biases_, self.n_times_in_, self.unit_
+        )
 
     def _check_signals(self, X: Any) -> np.ndarray:
         """Return ``X`` as an array of windows like those of `fit`."""
@@ -383,7 +401,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError("biases_ of ConvolutionFeatures decreases; fit again")
         if (self.scale_ <= 0).any():
             raise InvalidInputError("scale_ of ConvolutionFeatures is not positive; fit again")
-        self._projection = _projection(self.components_, self.scale_)
+        self._rebuild()
 
     @property
     def _n_features_out(self) -> int:
@@ -472,37 +490,56 @@ def _check_range(X: np.ndarray, unit: float) -> None:
 # ---------------------------------------------------------------- convolution and pooling
 
 
-@dataclass(frozen=True)
 class _KernelBank:
-    """Kernels with their dilations, channels and biases."""
+    """Kernels with their dilations, channels and biases, prepared for windows of one length.
 
-    dilations: np.ndarray  # (d,) int64
-    channel_weights: np.ndarray  # (k, d, c)
-    biases: np.ndarray  # (k, d, b), increasing
-    unit: float  # windows are divided by it first
+    Everything that does not depend on the windows is computed here, once.
+
+    Parameters
+    ----------
+    dilations : (d,) int array
+    channel_weights : (k, d, c) array
+    biases : (k, d, b) array
+        Increasing along the last axis.
+    n_times : int
+        Samples of a window.
+    unit : float
+        Windows are divided by it first.
+    """
+
+    def __init__(
+        self,
+        dilations: np.ndarray,
+        channel_weights: np.ndarray,
+        biases: np.ndarray,
+        n_times: int,
+        unit: float,
+    ) -> None:
+        self.convolve = _Convolutions(dilations, channel_weights, n_times, unit)
+        self.shape = biases.shape
+        self.by_dilation = np.ascontiguousarray(biases.transpose(1, 2, 0))  # d, b, k
+        self.alone = self._tiled(1)
 
     def ppv(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """PPV (n, m) of windows (n, c, t)."""
-        convolve = self._convolutions(X)
-        out = np.empty((len(X), *self.biases.shape), np.float32)
+        out = np.empty((len(X), *self.shape), np.float32)
 
         def work(start: int) -> None:
-            self._count(convolve, X[start : start + _ROWS], out[start : start + _ROWS])
+            self._count(X[start : start + _ROWS], out[start : start + _ROWS])
 
         _in_threads(work, range(0, len(X), _ROWS), n_jobs)
-        return out.reshape(len(X), self.biases.size)
+        return out.reshape(len(X), math.prod(self.shape))
 
     def project(
         self, X: np.ndarray, mean: np.ndarray, projection: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
         """(PPV − mean)·projection (n, p) of windows (n, c, t), without all PPV in memory."""
-        convolve = self._convolutions(X)
         out = np.empty((len(X), projection.shape[1]), np.float32)
 
         def work(start: int) -> None:
             block = X[start : start + _ROWS]
-            values = np.empty((len(block), *self.biases.shape), np.float32)
-            self._count(convolve, block, values)
+            values = np.empty((len(block), *self.shape), np.float32)
+            self._count(block, values)
             rows = values.reshape(len(block), 1, -1)
             rows -= mean
             # One product per window: what BLAS makes of a row of many depends on its place.
@@ -511,39 +548,60 @@ class _KernelBank:
         _in_threads(work, range(0, len(X), _ROWS), n_jobs)
         return out
 
-    def _convolutions(self, X: np.ndarray) -> _Convolutions:
-        return _Convolutions(self.dilations, self.channel_weights, X.shape[2], self.unit)
+    def _tiled(self, n: int) -> tuple[int, np.ndarray]:
+        """Positions that are compared in one go for n windows, and as many copies of the biases.
 
-    def _count(self, convolve: _Convolutions, X: np.ndarray, out: np.ndarray) -> None:
+        Long rows are compared and summed faster than short ones.
+        """
+        group = max(1, _POSITIONS_IN_A_ROW // n)
+        return group, np.tile(self.by_dilation, group * n)  # d, b, group·n·k
+
+    def _count(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write the PPV of some windows to out (n, k, d, b)."""
-        step, positions = convolve.step, convolve.positions
-        n_biases = self.biases.shape[2]
-        # Biases of each window of a block, next to each other as the convolutions are.
-        biases = np.tile(self.biases.transpose(1, 2, 0), step)  # d, b, step·k
-        above = np.empty((positions, biases.shape[2]), bool)
-        # Sums of bytes are the fastest, of up to 255 positions at a time.
-        parts = [above[i : i + 255].view(np.uint8) for i in range(0, positions, 255)]
-        counts = np.empty((n_biases, step, len(_TWOS)), np.float32)
-        by_kernel = counts.transpose(1, 2, 0)
+        step = self.convolve.step
         for start in range(0, len(X), step):
             some = X[start : start + step]
-            for i, values in enumerate(convolve(some)):
-                for bias, count in zip(biases[i], counts.reshape(n_biases, -1), strict=True):
-                    np.greater(values, bias, out=above)
-                    count[:] = np.add.reduce(parts[0], axis=0, dtype=np.uint8)
-                    for part in parts[1:]:
-                        count += np.add.reduce(part, axis=0, dtype=np.uint8)
-                out[start : start + step, :, i] = by_kernel[: len(some)]
-        out /= np.float32(positions)
+            counts = self.counts(*without_offset(some, _FLOAT32, self.convolve.unit))
+            out[start : start + step] = counts.transpose(0, 3, 1, 2)
+        out /= np.float32(self.convolve.positions)
+
+    def counts(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        """Positions (n, d, b, k) above each bias, of up to ``step`` windows less their offsets."""
+        n, (k, d, n_biases) = len(X), self.shape
+        positions = self.convolve.positions
+        group, biases = self.alone if n == 1 else self._tiled(n)
+        rows = -(-positions // group)
+        # Positions behind the last one are above no bias.
+        outputs = np.empty((rows * group, n, k), np.float32)
+        outputs[positions:] = -np.inf
+        values = outputs.reshape(rows, group * n * k)
+        at_once = min(n_biases, max(1, _MAX_COMPARED // values.size))
+        above = np.empty((at_once, *values.shape), bool)
+        # Sums of bytes are the fastest, of up to 255 rows at a time.
+        parts = [above[:, i : i + 255].view(np.uint8) for i in range(0, rows, 255)]
+        out = np.empty((n, d, n_biases, k), np.float32)
+        for i in self.convolve.dilated(X, offset, outputs[:positions]):
+            for b in range(0, n_biases, at_once):
+                some = biases[i, b : b + at_once, None]
+                np.greater(values, some, out=above[: len(some)])
+                for part in parts:
+                    sums = np.add.reduce(part[: len(some)], axis=1, dtype=np.uint8)
+                    by_window = sums.reshape(len(some), group, n, k)
+                    found = np.add.reduce(by_window, axis=1, dtype=np.uint16).swapaxes(0, 1)
+                    if part is parts[0]:
+                        out[:, i, b : b + at_once] = found
+                    else:
+                        out[:, i, b : b + at_once] += found
+        return out
 
 
 class _Convolutions:
-    """Outputs of all kernels for blocks of ``step`` windows, dilation by dilation.
+    """Outputs of all kernels for blocks of up to ``step`` windows, dilation by dilation.
 
-    Positions 0, s, 2·s, … are those of a signal of its own for each remainder of the time by s, in
-    which the taps of a kernel are plain shifts. The large level of a window is subtracted in
-    float64, and from the zeros around it as well: the weights of a kernel sum to 0, so that nothing
-    else changes, and float32 keeps the digits of what is on top of the level.
+    Position p of a kernel with dilation d reads the samples p·s + (−4, …, 4)·d, with zeros around
+    the window. The large level of a window is subtracted in float64, and from the zeros around it
+    as well: the weights of a kernel sum to 0, so that nothing else changes, and float32 keeps the
+    digits of what is on top of the level.
     """
 
     def __init__(
@@ -562,29 +620,40 @@ class _Convolutions:
         self.step = min(_ROWS, max(1, _BLOCK // (self.positions * (k + _TAPS * c))))
 
     def __call__(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield outputs (positions, step·k) of up to ``step`` windows, always in the same array.
+        """Yield outputs (positions, n·k) of up to ``step`` windows, always in the same array.
 
-        One for each dilation; those of windows that are not there are 0.
+        One for each dilation.
         """
-        c, s, size = self.n_channels, self.stride, self.positions
-        length = -(-(self.n_times + 2 * self.pad) // s)
-        padded = np.zeros((self.step, c, length * s), np.float32)
-        values, level = without_offset(X, padded.dtype, self.unit)
-        if level is not None:
-            padded[: len(X)] = -level
-        padded[: len(X), :, self.pad : self.pad + self.n_times] = values
-        phases = padded.reshape(self.step, c, length, s).transpose(0, 3, 1, 2)
-        phases = np.ascontiguousarray(phases)  # step, s, c, length
-        shifted = np.empty((self.step, _TAPS, c, size), np.float32)
-        taps = shifted.reshape(self.step, _TAPS * c, size).transpose(0, 2, 1)
-        values = np.empty((size, self.step, self.n_kernels), np.float32)
-        for dilation, weights in zip(self.dilations, self.weights, strict=True):
-            for tap in range(_TAPS):
-                first, phase = divmod(self.pad + (tap - _TAPS // 2) * dilation, s)
-                shifted[:, tap] = phases[:, phase, :, first : first + size]
+        values = np.empty((self.positions, len(X), self.n_kernels), np.float32)
+        for _ in self.dilated(*without_offset(X, _FLOAT32, self.unit), values):
+            yield values.reshape(self.positions, -1)
+
+    def dilated(self, X: np.ndarray, offset: np.ndarray | None, out: np.ndarray) -> Iterator[int]:
+        """Write the outputs of windows less their offsets to out (positions, n, k), and yield i.
+
+        That is the place of the dilation; the next one is written to the same array.
+        """
+        n, c, s, size = len(X), self.n_channels, self.stride, self.positions
+        length = self.n_times + 2 * self.pad + s
+        padded = np.zeros((n, c, length), np.float32)
+        if offset is not None:
+            padded[:] = -offset
+        padded[:, :, self.pad : self.pad + self.n_times] = X
+        shifted = np.empty((n, _TAPS, c, size), np.float32)
+        taps = shifted.reshape(n, _TAPS * c, size).transpose(0, 2, 1)
+        by_window = out.transpose(1, 0, 2)
+        item = padded.itemsize
+        for i, (dilation, weights) in enumerate(zip(self.dilations, self.weights, strict=True)):
+            shifted[...] = np.ndarray(
+                shifted.shape,
+                np.float32,
+                buffer=padded,
+                offset=(self.pad - _TAPS // 2 * dilation) * item,
+                strides=(c * length * item, dilation * item, length * item, s * item),
+            )
             # One product per window, so that blocks of other windows give the same numbers.
-            np.matmul(taps, weights, out=values.transpose(1, 0, 2))
-            yield values.reshape(size, -1)
+            np.matmul(taps, weights, out=by_window)
+            yield i
 
 
 def _quantile_biases(
@@ -595,7 +664,7 @@ def _quantile_biases(
     unit: float,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """Biases (k, d, b): quantiles of the outputs for windows (n, c, t)."""
+    """Biases (k, d, b): quantiles of the outputs for windows (n, c, t), and a margin."""
     at = (np.arange(n_biases) + 0.5) / n_biases
     biases = np.empty((*channel_weights.shape[:2], n_biases), np.float32)
 
@@ -607,10 +676,10 @@ def _quantile_biases(
         for start in range(0, len(X), step):
             some = X[start : start + step]
             for values in convolve(some):
-                by_window = values.reshape(size, step, k)[:, : len(some)]
+                by_window = values.reshape(size, len(some), k)
                 outputs[:, start : start + step] = by_window.transpose(2, 1, 0)
         for one, found in zip(outputs, biases[:, i], strict=True):
-            found[:] = np.quantile(one, at, overwrite_input=True)
+            found[:] = np.quantile(one, at, overwrite_input=True) + BIAS_MARGIN
 
     _in_threads(work, range(len(dilations)), n_jobs)
     return biases
@@ -665,9 +734,11 @@ def _column_scale(C: np.ndarray, exponent: float) -> np.ndarray:
 
 
 def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
-    count = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
     with threads.single("blas"):
-        if min(count, len(items)) <= 1:
+        count = 1
+        if len(items) > 1:
+            count = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+        if count <= 1:
             for item in items:
                 work(item)
             return

@@ -109,11 +109,19 @@ class Frames:
 
     def fill(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write the tensors of a block of signals, frames in time, to ``out``."""
-        # n = samples, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
-        c, f = X.shape[1], self.n_fft // 2 + 1
-        X, offset = without_offset(X, self.dtype, self.unit)
-        frames = np.lib.stride_tricks.sliding_window_view(X, self.n_fft, axis=2)[:, :, :: self.hop]
-        frames = frames.swapaxes(2, 3)  # n, c, n_fft, t
+        self.fill_centred(*without_offset(X, self.dtype, self.unit), out)
+
+    def fill_centred(self, X: np.ndarray, offset: np.ndarray | None, out: np.ndarray) -> None:
+        """Do what :meth:`fill` does, for signals in the unit and less their offsets (n, c, 1)."""
+        # n = windows, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
+        (n, c, n_times), f = X.shape, self.n_fft // 2 + 1
+        a, b, step = X.strides
+        frames: np.ndarray = np.lib.stride_tricks.as_strided(
+            X,
+            (n, c, self.n_fft, n_frames(n_times, self.n_fft, self.hop)),
+            (a, b, step, self.hop * step),
+            writeable=False,
+        )
         if self.window is not None:
             frames = frames * self.window[:, None]
         Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
@@ -221,8 +229,10 @@ def compute_tensors(
         parts = tensors.reshape(len(tensors), -1, X.shape[1], *tensors.shape[2:])
         np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
 
-    threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
-    if min(threads, len(starts)) <= 1:
+    threads = 1
+    if len(starts) > 1:
+        threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    if threads <= 1:
         for start in starts:
             work(start)
     else:

@@ -399,7 +399,7 @@
     const m = state.model, last = state.curve[state.curve.length - 1];
     const parts = [count(state.labels, 'label')];
     if (last) parts.push(`estimated accuracy ${percent(last[1])} (95 % interval ${percent(last[2])} to ${percent(last[3])})`);
-    if (m.changed !== null && m.changed !== undefined) parts.push(`the last labels changed ${percent(m.changed)} of the answers`);
+    if (m.changed !== null && m.changed !== undefined) parts.push(`the last ten labels changed ${percent(m.changed)} of the answers`);
     if (m.seconds) parts.push(`trained in ${m.seconds.toFixed(2)} s`);
     $('resulttext').textContent = parts.join(' · ') + (m.doing ? ` · ${m.doing}…` : '');
     const key = JSON.stringify([state.curve, state.confusion]);
