@@ -239,3 +239,21 @@ def test_the_most_opposed_components_are_those_of_a_loop():
 def test_one_component_or_one_of_zeros_opposes_nothing():
     assert diagnostics.most_opposed([np.ones((3, 1))], np.ones((1, 1)))[0] == 0.0
     assert diagnostics.most_opposed([np.zeros((3, 2))], np.zeros((2, 2)))[0] == 0.0
+
+
+def test_features_are_matched_by_their_correlations():
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(80, 4)) + 5.0
+    order, signs = np.array([2, 0, 3, 1]), np.array([1.0, -1.0, 1.0, -1.0])
+    other = np.empty_like(W)
+    other[:, order] = 3.0 * W * signs + 1.0  # scale, sign and mean do not matter
+    found = diagnostics.match_features(W, other)
+    np.testing.assert_array_equal(found.order, order)
+    np.testing.assert_array_equal(found.signs, signs)
+    np.testing.assert_allclose(found.similarity, 1.0)
+    slow = [[np.corrcoef(a, b)[0, 1] for b in other.T] for a in W.T]
+    np.testing.assert_allclose(diagnostics.correlations(W, other), slow, atol=1e-12)
+    fewer = diagnostics.match_features(W, np.column_stack([other[:, 2], np.zeros(80)]))
+    assert fewer.order[0] == 0 and sorted(fewer.order)[:2] == [-1, -1]
+    with pytest.raises(InvalidInputError, match="80 and of 79"):
+        diagnostics.match_features(W, other[1:])

@@ -43,6 +43,8 @@ def test_planted_components_are_stable(model, X):
     assert [c.verdict for c in found.components] == ["stable"] * 3 and found.n_stable == 3
     assert min(c.seed_similarity for c in found.components) > 0.97
     assert min(c.split_similarity for c in found.components) > 0.95
+    assert [c.feature_verdict for c in found.components] == ["stable"] * 3
+    assert min(min(c.feature_seed, c.feature_split) for c in found.components) > 0.9
     assert found.seed_subspace > 0.99 and found.split_subspace > 0.98
     assert found.tested == "1 other seed and 1 split of the subjects"
     assert found.number("core consistency").value > 95
@@ -73,7 +75,8 @@ def test_as_data_and_as_text(found):
     assert len(data["leverage"]) == 120 and data["stable_from"] == STABLE
     assert [c["verdict"] for c in data["components"]] == ["stable"] * 3
     text = repr(found)
-    assert "3 of 3 components are stable (2 other seeds and 2 splits of the subjects)" in text
+    said = "3 of 3 components and 3 features are stable"
+    assert f"{said} (2 other seeds and 2 splits of the subjects)" in text
     assert "another seed moves it by" in text
     with pytest.raises(AttributeError):
         found.rank = 4
@@ -100,6 +103,23 @@ def test_a_component_of_one_half_of_the_subjects_is_unstable_under_others():
     verdicts = sorted(c.verdict for c in found.components)
     assert verdicts == ["stable", "stable", "unstable under other subjects"]
     assert found.split_subspace < 0.9 < found.seed_subspace
+
+
+def test_features_are_matched_by_what_transform_gives(X):
+    model = PLC(3, random_state=0).fit(X)
+    found = model.diagnose(X, GROUPS, n_seeds=1, n_splits=1)
+    other = model._unfitted(1).fit(X)
+    ours, theirs = model.transform(X), other.transform(X)
+    expected = np.abs(np.corrcoef(ours.T, theirs.T)[:3, 3:]).max(axis=1)
+    np.testing.assert_allclose([c.feature_seed for c in found.components], expected, atol=1e-5)
+    one, two = halves(GROUPS, 0)
+    first, second = (model._unfitted(1).fit(X[at]).transform(X) for at in (one, two))
+    a, b = (np.abs(np.corrcoef(ours.T, W.T)[:3, 3:]).argmax(axis=1) for W in (first, second))
+    expected = [
+        abs(np.corrcoef(first[:, i], second[:, j])[0, 1]) for i, j in zip(a, b, strict=True)
+    ]
+    np.testing.assert_allclose([c.feature_split for c in found.components], expected, atol=1e-5)
+    assert found.median_feature_correlations[1] == pytest.approx(np.median(expected), abs=1e-5)
 
 
 def test_outliers_are_named(X):

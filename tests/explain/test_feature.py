@@ -94,9 +94,10 @@ def test_the_sentence_says_what_was_planted(planted):
     assert abs(found.frequencies[found.frequency_share.argmax()] - 8) <= 2
     assert found.time_share[:12].sum() > 0.65
     assert f"in C4 during the first half is {'strong' if rises else 'weak'}" in found.sentence
-    low, high = found.strength["band"]
-    assert low <= 8 <= high
-    assert abs(found.strength["correlation"]) > 0.7
+    low, high = found.strength.term.band
+    assert low <= 8 <= high and found.strength.against is None
+    assert abs(found.strength.correlation) > 0.7
+    assert found.to_dict()["strength"]["term"]["channels"] == ["C4"]
     assert (found.frequency_gain[found.frequency_share.argmax()] > 0) == rises
 
 

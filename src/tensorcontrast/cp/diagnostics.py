@@ -90,14 +90,45 @@ def match(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = 
     Acar, Dunlavy, Kolda, Mørup: Scalable tensor factorizations for incomplete data.
     Chemometrics and Intelligent Laboratory Systems 106, 2011.
     """
-    found = cosines(a, b, W_a, W_b)
+    # The sign of a component is that of its pattern: features follow it.
+    patterns = None if W_a is None else cosines(a, b)
+    return _assigned(cosines(a, b, W_a, W_b), patterns)
+
+
+def correlations(W_a: Array, W_b: Array) -> Array:
+    """Correlations (r, r') between the features of two models over the same windows.
+
+    0 where a feature does not vary.
+    """
+    if len(W_a) != len(W_b):
+        raise InvalidInputError(
+            f"features of {len(W_a)} and of {len(W_b)} windows: they can be compared over the same "
+            "windows only"
+        )
+    units = []
+    for W in (W_a, W_b):
+        centred = W.astype(np.float64) - W.mean(axis=0, dtype=np.float64)
+        units.append(centred / _positive(np.linalg.norm(centred, axis=0)))
+    return np.asarray(units[0].T @ units[1])
+
+
+def match_features(W_a: Array, W_b: Array) -> Match:
+    """Match the features of a second model to those of a first one, over the same windows.
+
+    Each is matched at most once; the sum of ``|correlations|`` is the largest (Hungarian method).
+    Features can come back where factors do not: the nuisance metric (E23) mixes components.
+    """
+    return _assigned(correlations(W_a, W_b))
+
+
+def _assigned(found: Array, patterns: Array | None = None) -> Match:
+    """Best one-to-one matching by size of the entries; signs are those of ``patterns``."""
     rows, columns = linear_sum_assignment(-np.abs(found))
     order = np.full(len(found), -1, dtype=np.intp)
     order[rows] = columns
     signs, similarity = np.ones(len(found)), np.zeros(len(found))
-    # The sign of a component is that of its pattern: features follow it.
-    patterns = found if W_a is None else cosines(a, b)
-    signs[rows] = np.where(patterns[rows, columns] < 0, -1.0, 1.0)
+    signed = found if patterns is None else patterns
+    signs[rows] = np.where(signed[rows, columns] < 0, -1.0, 1.0)
     similarity[rows] = np.abs(found[rows, columns])
     return Match(order, signs, similarity)
 

@@ -17,6 +17,7 @@ from tensorcontrast.cp import diagnostics, kernels
 from tensorcontrast.decompose import blocks, inputs
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.sources.source import is_dask
+from tensorcontrast.utils import checks
 
 __all__ = [
     "STABLE",
@@ -30,7 +31,8 @@ __all__ = [
 Array = NDArray[Any]
 
 STABLE = 0.85
-"""Similarity from which a component counts as found again (Lorenzo-Seva, ten Berge 2006)."""
+"""Similarity of a component, or correlation of a feature, from which it counts as found again
+(Lorenzo-Seva, ten Berge 2006)."""
 
 MAX_LEVERAGE_RATIO = 3.0
 """Leverage of a window, in units of the mean, above which it is an outlier."""
@@ -65,6 +67,13 @@ class ComponentDiagnosis:
     """Similarity of its counterparts in fits of two halves of the subjects; None: not fitted."""
     verdict: str
     """"stable", "unstable under …", "empty" or "not tested"."""
+    feature_seed: float | None = None
+    """Correlation of its feature with the counterpart in fits with other seeds, mean."""
+    feature_split: float | None = None
+    """Correlation of the counterparts of its feature in fits of two halves of the subjects, mean
+    over splits; no window was fitted by both."""
+    feature_verdict: str = "not tested"
+    """The same words as ``verdict``, for the feature."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +162,20 @@ class Diagnosis:
         return sum(c.verdict == "stable" for c in self.components)
 
     @property
+    def n_stable_features(self) -> int:
+        """Features that were found again under other seeds and other subjects."""
+        return sum(c.feature_verdict == "stable" for c in self.components)
+
+    @property
+    def median_feature_correlations(self) -> tuple[float | None, float | None]:
+        """Median over components of ``feature_seed`` and of ``feature_split``."""
+        out = []
+        for name in ("feature_seed", "feature_split"):
+            values = [getattr(c, name) for c in self.components if getattr(c, name) is not None]
+            out.append(float(np.median(values)) if values else None)
+        return out[0], out[1]
+
+    @property
     def tested(self) -> str:
         """What the verdicts stand on, in words."""
         parts = []
@@ -173,6 +196,7 @@ class Diagnosis:
             "rank": self.rank,
             "n_windows": self.n_windows,
             "n_stable": self.n_stable,
+            "n_stable_features": self.n_stable_features,
             "stable_from": STABLE,
             "seeds": self.seeds,
             "splits": self.splits,
@@ -199,7 +223,8 @@ class Diagnosis:
         """Return the tables as text."""
         lines = [
             f"{self.method} of rank {self.rank} on {self.n_windows:,} windows: {self.n_stable} of "
-            f"{self.rank} components are stable ({self.tested})"
+            f"{self.rank} components and {self.n_stable_features} features are stable "
+            f"({self.tested})"
         ]
         for number in self.numbers:
             moves = (
@@ -216,15 +241,16 @@ class Diagnosis:
         ]
         if spans:
             lines.append(f"similarity of the span of all components: {', '.join(spans)}")
-        lines.append("component   share  unique    seed  halves  verdict")
+        lines.append("                             component         feature")
+        lines.append(
+            "component   share  unique    seed  halves    seed  halves  verdict of the feature"
+        )
         for c in self.components:
-            seed, half = (
-                "     –" if value is None else f"{value:6.2f}"
-                for value in (c.seed_similarity, c.split_similarity)
-            )
+            values = (c.seed_similarity, c.split_similarity, c.feature_seed, c.feature_split)
+            shown = "  ".join("     –" if v is None else f"{v:6.2f}" for v in values)
             lines.append(
-                f"{c.component:9d}  {c.share:6.1%}  {c.unique_share:6.1%}  {seed}  {half}  "
-                f"{c.verdict}"
+                f"{c.component:9d}  {c.share:6.1%}  {c.unique_share:6.1%}  {shown}  "
+                f"{c.feature_verdict}"
             )
         if self.outliers:
             first = ", ".join(str(w.window) for w in self.outliers[:10])
@@ -259,7 +285,8 @@ def diagnose(
             "differ from it by their windows, too"
         )
     own = measure(model, rows, notes)
-    others = []
+    features = _features(model, X)
+    others, seed_features, split_features = [], [], []
     extra = {name: v for name, v in (("y", y), ("view", view)) if v is not None}
     seeded = [other_seed(model, k) for k in range(n_seeds)]
     if not isinstance(model._als.init, str):
@@ -268,6 +295,8 @@ def diagnose(
         other = fitted_quietly(model._unfitted(seed), X, extra)
         found = diagnostics.match(factors, other._factors)
         others.append((measure(other, rows, []), found, other))
+        again = diagnostics.match_features(features, _features(other, X))
+        seed_features.append(again.similarity)
     split_by = "windows" if groups is None else "subjects"
     pairs, spans = [], []
     reason = too_few(codes)
@@ -284,9 +313,11 @@ def diagnose(
         first_half, second_half = (half._factors for half in pair)
         pairs.append(_split_similarity(factors, first_half, second_half))
         spans.append(diagnostics.subspace_similarity(first_half, second_half))
-    seeds = [found.similarity for _, found, _ in others]
-    seed_similarity = np.mean(seeds, axis=0) if seeds else None
-    split_similarity = np.mean(pairs, axis=0) if pairs else None
+        split_features.append(_split_correlation(features, *(_features(m, X) for m in pair)))
+    similarities = [
+        np.mean(part, axis=0) if part else None
+        for part in ([m.similarity for _, m, _ in others], pairs, seed_features, split_features)
+    ]
     moves = None
     if others:
         shares = [np.where(m.order >= 0, n.shares[m.order], 0.0) for n, m, _ in others]
@@ -294,7 +325,7 @@ def diagnose(
     congruence = diagnostics.congruence(factors, W.T.astype(np.float64) @ W)
     components = tuple(
         _component(model, r, own, congruence, *(None if v is None else float(v[r]) for v in parts))
-        for r, parts in enumerate([(moves, seed_similarity, split_similarity)] * model.rank_)
+        for r, parts in enumerate([(moves, *similarities)] * model.rank_)
     )
     return Diagnosis(
         type(model).__name__,
@@ -441,6 +472,8 @@ def _component(
     moves: float | None,
     seed: float | None,
     split: float | None,
+    feature_seed: float | None,
+    feature_split: float | None,
 ) -> ComponentDiagnosis:
     against = int(np.argmin(congruence[r]))
     value = min(float(congruence[r, against]), 0.0)
@@ -456,6 +489,9 @@ def _component(
         seed,
         split,
         _verdict(weight, seed, split),
+        feature_seed,
+        feature_split,
+        _verdict(weight, feature_seed, feature_split),
     )
 
 
@@ -478,6 +514,19 @@ def _split_similarity(model: Any, first: Any, second: Any) -> Array:
     cosines = np.abs(diagnostics.cosines(first, second))
     there = (a.order >= 0) & (b.order >= 0)
     return np.where(there, cosines[a.order, b.order], 0.0)
+
+
+def _features(model: Any, X: Any) -> Array:
+    """Features (n, r) as ``transform`` gives them."""
+    return np.asarray(checks.plain_output(model, X))
+
+
+def _split_correlation(W: Array, first: Array, second: Array) -> Array:
+    """Correlation (r,) of the two features that are matched to each feature of the model."""
+    a, b = diagnostics.match_features(W, first), diagnostics.match_features(W, second)
+    found = np.abs(diagnostics.correlations(first, second))
+    there = (a.order >= 0) & (b.order >= 0)
+    return np.where(there, found[a.order, b.order], 0.0)
 
 
 def _outliers(own: Measured) -> tuple[WindowDiagnosis, ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast.decompose.diagnosis import group_codes, halves
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.explain import readout, signal
 from tensorcontrast.explain.readout import ReadOut, read_out
-from tensorcontrast.explain.words import sentence
+from tensorcontrast.explain.strength import Strength, find_strengths
+from tensorcontrast.explain.words import MOSTLY, sentence
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures, kernels
@@ -132,10 +134,10 @@ class FeatureExplanation:
         Middles of equal parts of the window, and their shares; None without recordings.
     windows : list of WindowContributions
         The highest, the most typical and the lowest of the recordings.
-    strength : dict or None
-        ``correlation`` of the feature with the logarithm of the amplitude of ``band`` (two
-        frequencies) in ``channels``, less that of ``against_band`` or in ``against_channels``
-        where these are not None.
+    strength : Strength or None
+        The amplitude that the feature follows best, or the ratio of two: band, channels, part of
+        the window, and the correlation over windows that had no part in the choice; None without
+        recordings, or with fewer than 16 windows.
     frequency_unit, time_unit : str
     units : tuple of str
         Of the channels, where the recordings know them.
@@ -166,7 +168,7 @@ class FeatureExplanation:
     times: Array | None = None
     time_share: Array | None = None
     windows: list[WindowContributions] = field(default_factory=list)
-    strength: dict[str, Any] | None = None
+    strength: Strength | None = None
     frequency_unit: str = "Hz"
     time_unit: str = "s"
     units: tuple[str, ...] = ()
@@ -191,6 +193,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Kernel):
         return {name: _plain(item) for name, item in vars(value).items()}
+    if isinstance(value, Strength):
+        return _plain(value.to_dict())
     return value
 
 
@@ -243,7 +247,9 @@ def explain_features(
     units = getattr(rec, "units", None) or ()
     if isinstance(units, str):
         units = (units,) * extractor.n_channels_in_
-    return [*_explained(extractor, out, chosen, X, W, index, tuple(map(str, units)))]
+    groups = getattr(rec, "groups", None)
+    codes = group_codes(None if groups is None else np.asarray(groups)[index], len(index))
+    return [*_explained(extractor, out, chosen, X, W, index, codes, tuple(map(str, units)))]
 
 
 def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array]:
@@ -325,6 +331,7 @@ def _explained(
     X: Array | None,
     W: Array | None,
     index: NDArray[np.intp],
+    codes: NDArray[np.intp],
     signal_units: tuple[str, ...],
 ) -> Iterable[FeatureExplanation]:
     out = ReadOut(
@@ -396,6 +403,9 @@ def _explained(
         if measured is not None:
             by_channel, by_time = measured
             times = (np.arange(len(by_time)) + 0.5) / len(by_time) * model.n_times_in_ / rate
+    strengths = None
+    if X is not None and W is not None:
+        strengths = _strengths(model, X, W[:, chosen], codes, by_time)
     units = ("Hz", "s") if model.fs_ is not None else ("cycles/sample", "samples")
     for k, feature in enumerate(chosen):
         blocks: dict[str, float] = {}
@@ -436,12 +446,9 @@ def _explained(
             frequency_unit=units[0],
             time_unit=units[1],
             units=signal_units,
+            strength=None if strengths is None else strengths[k],
         )
-        strength = None
-        if some is not None and W is not None and X is not None:
-            strength = _strength(found, some, W[_evenly(len(X), MAX_WINDOWS), feature], fine * rate)
-        found = FeatureExplanation(**{**vars(found), "strength": strength})
-        yield FeatureExplanation(**{**vars(found), "sentence": sentence(found)})
+        yield replace(found, sentence=sentence(found))
 
 
 def _axis(model: ContrastiveFeatures, rate: float) -> Array:
@@ -450,6 +457,34 @@ def _axis(model: ContrastiveFeatures, rate: float) -> Array:
     if spectrogram is None:
         return np.fft.rfftfreq(min(model.n_times_in_, 128), 1 / rate)
     return np.asarray(spectrogram.frequencies_)[spectrogram.row_kinds_ == "magnitude"]
+
+
+def _strengths(
+    model: ContrastiveFeatures,
+    X: Array,
+    W: Array,
+    codes: NDArray[np.intp],
+    by_time: Array | None,
+) -> list[Strength] | None:
+    """Find what features (n, r) follow: chosen on half of the subjects, judged on the others."""
+    if codes.max() == 0:
+        codes = np.arange(len(X))
+    some = [half[_evenly(len(half), MAX_WINDOWS)] for half in halves(codes, 0)]
+    spectrogram = model.spectrogram_
+    if spectrogram is None:
+        n_fft, hop = min(model.n_times_in_, 128), 1
+    else:
+        n_fft, hop = spectrogram.n_fft_, spectrogram.hop_
+    names = [str(c) for c in (model.channels_ or range(model.n_channels_in_))]
+    chosen_on, judged_on = ((X[at], W[at]) for at in some)
+    held = None
+    if by_time is not None and len(by_time) > 1:
+        middle = len(by_time) // 2
+        total = by_time.sum(axis=0)
+        held = np.stack([by_time[:middle].sum(axis=0), by_time[-middle:].sum(axis=0)])
+        held = held >= MOSTLY * np.where(total > 0, total, np.inf)
+    axis = _axis(model, model.fs_ or 1.0)
+    return find_strengths(chosen_on, judged_on, axis, names, n_fft, hop, held)
 
 
 def _spectra(
@@ -554,7 +589,7 @@ def _windows(
     ]  # fmt: skip
 
 
-# --------------------------------------------------------------------------- strength of a band
+# --------------------------------------------------------------------------- what is named
 
 
 def main_channels(shares: Array, most: float = 0.8) -> NDArray[np.intp]:
@@ -575,48 +610,3 @@ def main_band(frequencies: Array, shares: Array, outside: float = 0.1) -> tuple[
     reached = np.cumsum(positive) / positive.sum()
     low, high = (int(np.searchsorted(reached, p)) for p in (outside, 1 - outside))
     return float(frequencies[low]), float(frequencies[min(high, len(frequencies) - 1)])
-
-
-def _strength(found: FeatureExplanation, X: Array, w: Array, fine: Array) -> dict[str, Any]:
-    """Correlate a feature with the amplitude of its band, of two bands, or of two sets of channels.
-
-    The one with the largest correlation is returned; two are preferred to one by 0.05 at least.
-    """
-    half = (found.frequencies[1] - found.frequencies[0]) / 2 if len(found.frequencies) > 1 else 0.0
-    centred = X - X.mean(axis=2, keepdims=True, dtype=np.float64)
-    power = np.square(np.abs(np.fft.rfft(centred, axis=2)))
-    power /= np.maximum(power.mean(axis=(0, 2), keepdims=True), np.finfo(float).tiny)
-
-    def level(band: tuple[float, float], channels: Sequence[int]) -> Array:
-        inside = (fine >= band[0] - half) & (fine <= band[1] + half)
-        return np.asarray(np.log(power[:, channels][:, :, inside].sum(axis=(1, 2)) + 1e-12) / 2)
-
-    def correlation(values: Array) -> float:
-        spread = values.std() * w.std()
-        if not spread > 0:
-            return 0.0
-        return float(np.mean((values - values.mean()) * (w - w.mean())) / spread)
-
-    band = main_band(found.frequencies, found.frequency_share)
-    used = [int(i) for i in main_channels(found.channel_share)]
-    best: dict[str, Any] = {"band": band, "against_band": None, "against_channels": None}
-    best |= {"channels": used, "correlation": correlation(level(band, used))}
-    one = abs(best["correlation"]) + 0.05
-    rising = main_band(found.frequencies, found.frequency_gain, 0.15)
-    falling = main_band(found.frequencies, -found.frequency_gain, 0.15)
-    gain = found.frequency_gain
-    if (gain > 0).any() and (gain < 0).any() and (rising[1] < falling[0] or falling[1] < rising[0]):
-        other = correlation(level(rising, used) - level(falling, used))
-        if abs(other) > one:
-            best |= {"band": rising, "against_band": falling, "correlation": other}
-    gain = found.channel_gain
-    if (gain > 0).any() and (gain < 0).any():
-        up, down = (main_channels(s * gain)[:3].tolist() for s in (1, -1))
-        other = correlation(level(band, up) - level(band, down))
-        if abs(other) > max(one, abs(best["correlation"])):
-            best |= {"band": band, "against_band": None, "channels": up}
-            best |= {"against_channels": down, "correlation": other}
-    for name in ("channels", "against_channels"):
-        if best[name] is not None:
-            best[name] = [found.channels[i] for i in best[name]]
-    return best

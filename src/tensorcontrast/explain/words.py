@@ -11,10 +11,11 @@ from tensorcontrast.utils.names import visible
 
 if TYPE_CHECKING:
     from tensorcontrast.explain.feature import FeatureExplanation
+    from tensorcontrast.explain.strength import Strength, Term
 
 __all__ = ["sentence"]
 
-#: Correlation from which a feature is said to follow the strength of a band.
+#: Correlation from which a feature is said to follow an amplitude.
 MIN_CORRELATION = 0.3
 #: Share of half a window, or of one quantile, from which it is named.
 MOSTLY = 0.65
@@ -37,41 +38,60 @@ def _what(found: FeatureExplanation) -> str:
 
     main = [found.channels[i] for i in main_channels(found.channel_share)]
     where = f"in {_channels(main)} {_when(found)}"
-    strength = found.strength
+    strength, band = found.strength, _band(found, None)
     if strength is None:
         rising, falling = (np.maximum(s * found.frequency_gain, 0.0) for s in (1, -1))
         total = float(rising.sum() + falling.sum())
-        band = _band(found, None)
         if total > 0 and abs(float(rising.sum() - falling.sum())) >= 0.5 * total:
             side = "strong" if rising.sum() > falling.sum() else "weak"
             return f"high when {band} {where} is {side}"
         return f"follows {band} {where}, some of it raising and some lowering it"
-    r = float(strength["correlation"])
+    r = strength.correlation
     if abs(r) >= MIN_CORRELATION:
-        band, measured = _band(found, strength["band"]), f"(correlation {_signed(r)})"
-        if strength["against_channels"] is not None:
-            more, less = strength["channels"], strength["against_channels"]
-            if r < 0:
-                more, less = less, more
-            return (
-                f"high when {band} is stronger in {_channels(more)} than in {_channels(less)} "
-                f"{_when(found)} {measured}"
-            )
-        if strength["against_band"] is not None:
-            other = _band(found, strength["against_band"])
-            more, less = (band, other) if r > 0 else (other, band)
-            return f"high when {more} {where} is strong against {less} {measured}"
-        return f"high when {band} {where} is {'strong' if r > 0 else 'weak'} {measured}"
-    band = _band(found, None)
+        shown = r if strength.against is None else abs(r)  # the sentence has the larger one first
+        return f"high when {_strong(found, strength)} (correlation {_signed(shown)})"
     if found.form_share > 0.5:
         return (
-            f"follows the form of waves at {band} {where}, such as which way up they are, more "
-            f"than their strength (correlation with that {_signed(r)})"
+            f"follows the form of waves at {band} {where}, such as which way up they are; no "
+            f"amplitude tells its value (best correlation {_signed(r)})"
         )
-    return (
-        f"follows {band} {where}; no strength of a single band tells its value (correlation "
-        f"{_signed(r)})"
-    )
+    return f"follows {band} {where}; no amplitude tells its value (best correlation {_signed(r)})"
+
+
+def _strong(found: FeatureExplanation, strength: Strength) -> str:
+    """Say what is strong or weak where the feature is high."""
+    more, less = strength.term, strength.against
+    rises = strength.correlation > 0
+    if less is None:
+        if more.is_offset:
+            return f"the mean of {_channels(more.channels)} is {'far from' if rises else 'near'} 0"
+        return f"{_term(found, more)} is {'strong' if rises else 'weak'}"
+    if not rises:
+        more, less = less, more
+    if more.is_offset and less.is_offset:
+        return (
+            f"the mean of {_channels(more.channels)} is far from 0 against that of "
+            f"{_channels(less.channels)}"
+        )
+    return f"{_term(found, more)} is strong against {_term(found, less, more)}"
+
+
+def _term(found: FeatureExplanation, term: Term, other: Term | None = None) -> str:
+    """Name an amplitude; what it has in common with another one is not said again."""
+    if term.is_offset:
+        return f"the offset of {_channels(term.channels)} from 0"
+    part = "" if term.part == "window" else f" during the {term.part}"
+    band = _band(found, term.band)
+    if other is None or other.is_offset:
+        return f"{band} in {_channels(term.channels)}{part}"
+    same_place = set(other.channels) == set(term.channels)
+    if same_place and other.band == term.band:
+        return f"the {term.part}" if part else "the whole window"
+    if same_place:
+        return f"{band}{part or (' in the whole window' if other.part != 'window' else '')}"
+    if other.band == term.band:
+        return f"that in {_channels(term.channels)}{part}"
+    return f"{band} in {_channels(term.channels)}{part}"
 
 
 def _channels(channels: Sequence[str]) -> str:
@@ -92,8 +112,15 @@ def _band(found: FeatureExplanation, band: tuple[float, float] | None) -> str:
     low, high = band or main_band(found.frequencies, found.frequency_share)
     unit = found.frequency_unit
     if high <= low:
-        return f"{low:.2g} {unit}" if low > 0 else f"below {found.frequencies[1]:.2g} {unit}"
-    return f"{low:.2g}–{high:.2g} {unit}"
+        return (
+            f"{_short(low)} {unit}" if low > 0 else f"below {_short(found.frequencies[1])} {unit}"
+        )
+    return f"{_short(low)}–{_short(high)} {unit}"
+
+
+def _short(value: float) -> str:
+    """Return two digits, or all of them before the point: 0.78, 7, 180."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
 
 
 def _when(found: FeatureExplanation) -> str:

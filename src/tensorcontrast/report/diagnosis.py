@@ -27,17 +27,32 @@ SHOWN_COMPONENTS = 12
 def sentences(found: Diagnosis) -> list[str]:
     """Say how far the components can be trusted, in words."""
     out = [
-        f"{found.n_stable} of {found.rank} components are stable: they were found again with a "
-        f"mean similarity of {STABLE:g} or more. Tested with {found.tested}."
+        f"{found.n_stable_features} of {found.rank} features are stable: they correlate by "
+        f"{STABLE:g} or more with their counterparts in other fits. Tested with {found.tested}."
     ]
-    if found.seed_subspace is not None and found.n_stable < found.rank:
+    seed, split = found.median_feature_correlations
+    medians = [
+        f"{value:.2f} {what}"
+        for value, what in (
+            (seed, "under another seed"),
+            (split, f"between halves of the {found.split_by}"),
+        )
+        if value is not None
+    ]
+    if medians:
+        out.append(f"The median correlation is {' and '.join(medians)}.")
+    out.append(
+        f"Of the components behind them, {found.n_stable} of {found.rank} are stable: their "
+        f"profiles have a similarity of {STABLE:g} or more."
+    )
+    if found.seed_subspace is not None and found.n_stable_features < found.rank:
         halves = ""
         if found.split_subspace is not None:
             halves = f", between halves of the {found.split_by} {found.split_subspace:.2f}"
         out.append(
-            "Features depend on the space that all components span together. Its similarity under "
-            f"another seed is {found.seed_subspace:.2f}{halves}. Near 1, features hold the same "
-            "information, however the components divide it."
+            "A classifier depends on the space that all components span together. Its similarity "
+            f"under another seed is {found.seed_subspace:.2f}{halves}. Near 1, all features "
+            "together hold the same information, however they divide it."
         )
     if found.outliers:
         first = ", ".join(f"{w.window} ({w.reason})" for w in found.outliers[:SHOWN_WINDOWS])
@@ -68,14 +83,26 @@ def seed_table(found: Diagnosis) -> TextTable:
 
 
 def component_table(found: Diagnosis) -> TextTable:
-    """Verdict of each component, and what it stands on."""
+    """Verdict of each feature, and what it stands on."""
     return TextTable(
-        "Verdict of each component",
-        ["component", "verdict", "another seed", "halves", "share", "lost without it", "cancels"],
+        "Verdict of each feature",
+        [
+            "feature",
+            "verdict",
+            "another seed",
+            "halves",
+            "profiles: another seed",
+            "profiles: halves",
+            "share",
+            "lost without it",
+            "cancels",
+        ],
         [
             [
                 str(c.component),
-                c.verdict,
+                c.feature_verdict,
+                _similarity(c.feature_seed),
+                _similarity(c.feature_split),
                 _similarity(c.seed_similarity),
                 _similarity(c.split_similarity),
                 f"{c.share:.1%}" + ("" if c.share_moves is None else f" ± {c.share_moves:.1%}"),
@@ -85,11 +112,13 @@ def component_table(found: Diagnosis) -> TextTable:
             for c in found.components
         ],
         [
-            "another seed, halves: similarity of the component to its counterpart in fits with "
-            f"other seeds, and between fits of two halves of the {found.split_by or 'subjects'}; "
-            "share: its sum of squares over that of all windows, ± standard deviation over seeds "
-            "(components overlap); lost without it: variance that the others cannot explain; "
-            "cancels: most negative congruence, near −1 where two components cancel each other."
+            "another seed, halves: correlation of the feature with its counterpart in fits with "
+            f"other seeds, and between fits of two halves of the {found.split_by or 'subjects'} "
+            "(no window was fitted by both); profiles: similarity of the components behind them.",
+            "share: sum of squares of the component over that of all windows, ± standard "
+            "deviation over seeds (components overlap); lost without it: variance that the others "
+            "cannot explain; cancels: most negative congruence, near −1 where two components "
+            "cancel each other.",
         ],
     )
 
@@ -102,7 +131,7 @@ def section_html(found: Diagnosis) -> str:
     rest = table.rows[SHOWN_COMPONENTS:]
     if rest:
         parts.append(
-            f"<details><summary>{len(rest)} more components</summary>"
+            f"<details><summary>{len(rest)} more features</summary>"
             f"{_table(table, rest, titled=False)}</details>"
         )
     notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
@@ -121,7 +150,7 @@ def section_markdown(found: Diagnosis) -> list[str]:
 
 def _table(table: TextTable, rows: Any, *, titled: bool = True) -> str:
     name = html_text(table.title)
-    made = TextTable(table.title, table.head, rows).html()
+    made = TextTable(table.title, table.head, rows).html(stacked=True)
     title = f"<h3>{name}</h3>" if titled else ""
     return f'{title}<div class="wide" tabindex="0" role="region" aria-label="{name}">{made}</div>'
 
