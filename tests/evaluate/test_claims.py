@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tensorcontrast.errors import DataNotFoundError, InvalidInputError
+from tensorcontrast.errors import DamagedFileError, DataNotFoundError, InvalidInputError
 from tensorcontrast.evaluate import store, theory
 from tensorcontrast.evaluate.cells import Cell
-from tensorcontrast.evaluate.claims import HAR, PARTS, READINGS, THEORY, claim_runs, require
-from tensorcontrast.evaluate.run import Run
+from tensorcontrast.evaluate.claims import ECG, HAR, PARTS, READINGS, THEORY, claim_runs, require
+from tensorcontrast.evaluate.claims_file import gather, read_results, write_results
+from tensorcontrast.evaluate.config import BenchConfig
+from tensorcontrast.evaluate.runner import run
 from tensorcontrast.evaluate.verdicts import Evidence, claims
-from tensorcontrast.report.claims_page import write_claims
+from tensorcontrast.report.claims_page import claims_markdown, write_claims
+
+ROOT = Path(__file__).parents[2]
 
 
-def made(part: str, scores: dict[tuple[str, str, object], list[float]]) -> Run:
-    """A run with these accuracies by data set, method and budget, one per seed."""
+def made(part: str, scores: dict[tuple[str, str, object], list[float]]) -> list[Cell]:
+    """Cells with these accuracies by data set, method and budget, one per seed."""
     config = claim_runs([part], seeds=2)[part]
-    cells = [
-        Cell(dataset, method, seed, budget, accuracy=a, balanced_accuracy=a, macro_f1=a, n_train=60)
+    for _, method, _ in scores:
+        assert config.method(method).label == method
+    return [
+        Cell(dataset, method, seed, budget, accuracy=a, macro_f1=a, n_train=60)
         for (dataset, method, budget), values in scores.items()
         for seed, a in enumerate(values)
     ]
-    return Run(Path("nowhere"), config, [], dict.fromkeys([HAR]), cells)
 
 
 def by_method(values: dict[str, list[float]], budget: object = "100%"):
@@ -75,6 +81,22 @@ def test_chance_differences_are_no_ablation():
     rows = {c.number: c for c in claims(evidence)}
     assert rows[5].verdict == "holds"
     assert rows[6].verdict == "holds in part" and "so in 1 of 2" in rows[6].why
+    scores["true graph (paper)"] = [0.93, 0.94]  # a difference that counts
+    rows = {
+        c.number: c for c in claims(Evidence({"ablation": made("ablation", by_method(scores))}))
+    }
+    assert rows[5].verdict == "does not hold here"
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"),
+    [(2.0, 1.0, "holds"), (0.5, 0.5, "holds in part"), (2.0, 3.0, "does not hold here")],
+)
+def test_times_are_compared_by_tensor_size(small, large, verdict):
+    seconds = {HAR: {"PLC (mini-batch)": small, "SimCLR": 1.0}}
+    seconds[ECG] = {"PLC (mini-batch)": large, "SimCLR": 1.0}
+    found = claims(Evidence({}, {"epochs": {"windows": 10, "seconds": seconds}}))[12]
+    assert found.verdict == verdict and f"HAR {small:.2f}" in found.ours
 
 
 def test_the_page_shows_every_claim_and_its_figures(tmp_path):
@@ -87,9 +109,47 @@ def test_the_page_shows_every_claim_and_its_figures(tmp_path):
     assert [c.number for c in found] == list(range(1, 14))
     assert all(f"| {c.number} | " in text for c in found)
     assert "exponent 1.02" in text and "Not computed for this page: `ablation`" in text
-    for name in ("paper-table", "paper-labels"):
-        assert f"images/paper/{name}.png" in text
-        assert (tmp_path / "images" / "paper" / f"{name}.png").stat().st_size > 5000
+    assert "In 0 of 3." in text and "CPD < ATD < PLC" in text.split("## Table 1")[1]
+    for name in ("paper-table", "paper-labels", "paper-cost"):
+        assert f"_static/paper/{name}.png" in text
+        assert (tmp_path / "_static" / "paper" / f"{name}.png").stat().st_size > 5000
+
+
+def test_the_committed_page_is_that_of_the_committed_results():
+    results = ROOT / "benchmarks" / "results" / "claims.json"
+    assert results.stat().st_size < 1_000_000
+    text = claims_markdown(read_results(results))
+    assert (ROOT / "docs" / "paper.md").read_text(encoding="utf-8") == text
+    for name in re.findall(r"\((_static/paper/[\w-]+\.png)\)", text):
+        assert (ROOT / "docs" / name).stat().st_size < 200_000
+
+
+def test_results_of_runs_become_a_file_and_back(tmp_path):
+    config = BenchConfig.from_data(
+        {
+            "datasets": [{"name": "synthetic", "label": HAR, "options": {"n_samples": 60}}],
+            "methods": [{"name": "plc", "label": "PLC (default)"}],
+            "seeds": 1,
+            "budgets": ["100%"],
+            "rank": 4,
+            "evidence": ["seeds"],
+        }
+    )
+    run(config, tmp_path / "runs" / "ablation", n_jobs=1)
+    found = gather(tmp_path / "runs")
+    path = tmp_path / "claims.json"
+    write_results(found, path)
+    again = read_results(path)
+    assert again.cells["ablation"][0].accuracy == pytest.approx(
+        found.cells["ablation"][0].accuracy, rel=1e-4
+    )
+    assert again.datasets[HAR]["n_samples"] == 60 and again.environment["python"]
+    key = ("seeds", HAR, "PLC (default)")
+    assert np.array_equal(again.arrays[key]["pseudo"], found.arrays[key]["pseudo"])
+    assert claims(again)[7].ours == claims(found)[7].ours
+    store.write_json(path, {"cells": {}})
+    with pytest.raises(DamagedFileError, match="is not a file of results of the claims"):
+        read_results(path)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +175,7 @@ def test_propositions_on_planted_tensors(tensors):
 def test_measurements_are_kept_one_by_one(tensors, tmp_path, monkeypatch):
     monkeypatch.setattr(theory, "_paper_tensors", lambda: tensors)
     path = tmp_path / "theory.json"
-    store.write_json(path, {"region": {"beta": 1.0}, "cost": {}, "blocks": {}})
+    store.write_json(path, {"region": {"beta": 1.0}, "cost": {}, "blocks": {}, "epochs": {}})
     said = []
     found = theory.measure(path, said.append)
     assert said == ["contraction"] and found["region"] == {"beta": 1.0}

@@ -103,10 +103,10 @@ def _whole(record: dict[str, Any]) -> bool:
         return False
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
+def write_json(path: Path, data: Mapping[str, Any], *, indent: int | None = 1) -> None:
     """Write a JSON file in one piece, with the version of the layout."""
     sealed = _sealed({"format": FORMAT, **_plain(data)})
-    text = json.dumps(sealed, indent=1, ensure_ascii=False)
+    text = json.dumps(sealed, indent=indent, ensure_ascii=False)
     with atomic_write(path) as stream:
         stream.write(text.encode() + b"\n")
 

@@ -1,13 +1,14 @@
 """The paper's propositions, measured on tensors of real windows: E13, E14, E17 and the cost.
 
-Each function takes tensors of windows and of their augmented view, and returns plain numbers.
+Each function takes tensors of windows and of their augmented view, and returns plain numbers;
+:func:`epoch_costs` takes the runs of the claims.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,19 @@ from tensorcontrast.datasets import load_har
 from tensorcontrast.decompose import CPD, PLC
 from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import TensorContrastWarning
-from tensorcontrast.evaluate import store
+from tensorcontrast.evaluate import data, methods, store
+from tensorcontrast.evaluate.claims import ECG, HAR, claim_runs
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.utils.estimators import changed
 
-__all__ = ["block_inequality", "contraction", "cost_exponent", "epsilon_region", "measure"]
+__all__ = [
+    "block_inequality",
+    "contraction",
+    "cost_exponent",
+    "epoch_costs",
+    "epsilon_region",
+    "measure",
+]
 
 Array = NDArray[Any]
 
@@ -142,6 +152,52 @@ def cost_exponent(X: Array, view: Array, *, rank: int, n_clusters: int) -> dict[
     return {"exponent": slope, "windows": counts, "seconds": seconds}
 
 
+#: Methods whose epochs are timed, by the run that has their settings.
+TIMED = (
+    ("table", "CPD (mini-batch)"),
+    ("table", "ATD (mini-batch)"),
+    ("table", "PLC (mini-batch)"),
+    ("table", "PLC (paper)"),
+    ("deep", "SimCLR"),
+    ("deep", "BYOL"),
+    ("deep", "DeepTensor"),
+)
+#: Windows and epochs over which an epoch is timed.
+TIMED_WINDOWS, TIMED_EPOCHS = 384, 3
+
+
+def epoch_costs(sets: Sequence[str] = (HAR, ECG)) -> dict[str, Any]:
+    """Measure processor seconds per epoch over the same windows, by data set and method.
+
+    The time of the processor does not depend on what else the machine does. The first epoch, with
+    what is set up once, does not count; of the others the fastest does.
+    """
+    runs = claim_runs(["table", "deep"], seeds=1)
+    seconds: dict[str, dict[str, float]] = {}
+    for label in sets:
+        rec = data.load(runs["deep"].dataset(label))
+        rows = np.random.default_rng(0).permutation(len(rec))[:TIMED_WINDOWS]
+        for part, name in TIMED:
+            config = runs[part]
+            marks: list[float] = []
+
+            def mark(terms: dict[str, float], marks: list[float] = marks) -> None:
+                marks.append(time.process_time())
+
+            estimator = methods.build(
+                rec,
+                config,
+                config.dataset(label),
+                config.method(name),
+                0,
+                {"max_iter": TIMED_EPOCHS},
+            )
+            estimator.decompose = changed(estimator.decompose, callback=mark)
+            _quietly(estimator, rec.X[rows])
+            seconds.setdefault(label, {})[name] = float(np.diff(marks).min())
+    return {"windows": TIMED_WINDOWS, "seconds": seconds}
+
+
 def _scaled(X: Array, view: Array) -> tuple[Array, Array]:
     """Both, centred and scaled to a mean squared norm of 1 per window."""
     mean = X.mean(axis=0, dtype=np.float64)
@@ -165,12 +221,14 @@ def _quietly(model: Any, *data: Array) -> Any:
 N_WINDOWS = 1000
 #: Weights of the contrast, as sums over windows, at which the contraction is measured.
 BETAS = (1e-4, 1e-3, 1e-2)
+#: What :func:`measure` measures, in this order.
+MEASURED = ("contraction", "region", "blocks", "cost", "epochs")
 
 
 def measure(path: Path, progress: Callable[[str], object] | None = None) -> dict[str, Any]:
     """Return the measurements on HAR, read from a file or computed and kept there one by one."""
     found: dict[str, Any] = store.read_json(path) if path.is_file() else {}
-    todo = [name for name in ("contraction", "region", "blocks", "cost") if name not in found]
+    todo = [name for name in MEASURED if name not in found]
     if not todo:
         return found
     X, view = _paper_tensors()
@@ -182,6 +240,7 @@ def measure(path: Path, progress: Callable[[str], object] | None = None) -> dict
         "region": lambda: epsilon_region(X, view, epsilon=0.05, **given),
         "blocks": lambda: block_inequality(X, view, **given),
         "cost": lambda: cost_exponent(X, view, **given),
+        "epochs": epoch_costs,
     }
     for name in todo:
         if progress is not None:

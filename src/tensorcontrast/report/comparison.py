@@ -54,20 +54,24 @@ class TextTable:
             table.caption = Text(plain(" ".join(self.notes)))
         return table
 
-    def html(self) -> str:
-        """Return a ``<table>``."""
+    def html(self, *, stacked: bool = False) -> str:
+        """Return a ``<table>``; ``stacked`` shows each row as a paragraph on narrow screens."""
         head = "".join(
             f'<th scope="col"{_number(k)}>{html_text(name)}</th>'
             for k, name in enumerate(self.head)
         )
         rows = "".join(
             f'<tr><th scope="row">{html_text(row[0])}</th>'
-            + "".join(f'<td class="number">{html_text(cell)}</td>' for cell in row[1:])
+            + "".join(
+                f'<td class="number"{_label(name) if stacked else ""}>{html_text(cell)}</td>'
+                for name, cell in zip(self.head[1:], row[1:], strict=True)
+            )
             + "</tr>"
             for row in self.rows
         )
+        kind = "scores dense stack" if stacked else "scores dense"
         return (
-            f'<table class="scores dense"><caption class="unseen">{html_text(self.title)}'
+            f'<table class="{kind}"><caption class="unseen">{html_text(self.title)}'
             f"</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
 
@@ -78,6 +82,10 @@ class TextTable:
         lines += [[markdown_text(cell) for cell in row] for row in self.rows]
         table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
         return table + "".join(f"\n\n{markdown_text(note)}" for note in self.notes)
+
+
+def _label(name: str) -> str:
+    return f' data-label="{html_text(name)}"'
 
 
 def _number(k: int) -> str:

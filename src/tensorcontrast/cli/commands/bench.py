@@ -93,6 +93,12 @@ def bench(
         Path | None,
         _change("--page", metavar="FILE", help="claims: write the page here (RUN/paper.md)."),
     ] = None,
+    results: Annotated[
+        Path | None,
+        _change(
+            "--results", metavar="FILE", help="claims: write the page of this file; run nothing."
+        ),
+    ] = None,
     sets_folder: Annotated[
         Path | None,
         _change("--folder", metavar="DIR", help="archive: sets of this folder (.npz, .ts pairs)."),
@@ -103,8 +109,8 @@ def bench(
     What is in the folder already is not computed again, so that a stopped run goes on where it
     stopped.
     """
-    if config != "claims" and (parts is not None or page is not None):
-        raise UsageFailure("--parts and --page belong to the preset claims: bench claims")
+    if config != "claims" and (parts, page, results) != (None, None, None):
+        raise UsageFailure("--parts, --page and --results belong to bench claims")
     if config == "claims":
         if methods is not None or budgets is not None or limit is not None:
             raise UsageFailure("claims has its own methods and budgets; --datasets may name some")
@@ -115,6 +121,7 @@ def bench(
             seeds=seeds or 4,
             datasets=datasets,
             page=page,
+            results=results,
             jobs=jobs,
             fresh=fresh,
         )
@@ -156,39 +163,21 @@ def bench_claims(
     seeds: int,
     datasets: str | None,
     page: Path | None,
+    results: Path | None,
     jobs: int | None,
     fresh: bool,
 ) -> None:
     """Run what is missing behind the claims of the paper, and write the page of verdicts."""
-    from tensorcontrast.evaluate.claims import PARTS, THEORY, claim_runs, require
-    from tensorcontrast.evaluate.run import Run
-    from tensorcontrast.evaluate.theory import measure
-    from tensorcontrast.evaluate.verdicts import Evidence
+    from tensorcontrast.evaluate.claims_file import RESULTS, gather, read_results, write_results
     from tensorcontrast.report.claims_page import write_claims
 
-    try:
-        runs = claim_runs(parts, seeds=seeds)
-    except InvalidInputError as error:
-        raise UsageFailure(str(error)) from error
     failed = 0
-    for name, config in runs.items():
-        if datasets is not None:
-            config = config.replace(datasets=_subset(config.datasets, datasets, "--datasets"))
-        require(config)
-        session.note(f"{name}: {PARTS[name]}")
-        run = execute(session, config, folder / name, jobs=jobs, fresh=fresh, grow=not fresh)
-        failed += len(run.failed)
-        for cell in run.failed[:3]:
-            session.warn(f"{cell.method} on {cell.dataset}, seed {cell.seed}: {cell.message}")
-    measured = folder / f"{THEORY}.json"
-    if parts is None or THEORY in parts:
-        folder.mkdir(parents=True, exist_ok=True)
-        with session.progress("propositions") as update:
-            measure(measured, lambda text: update(text=text))
-    found = {name: Run.load(folder / name) for name in PARTS if (folder / name).is_dir()}
-    theory = measure(measured) if measured.is_file() else {}
-    target = page or folder / "paper.md"
-    rows = write_claims(Evidence(found, theory), target)
+    if results is None:
+        failed = _run_claims(session, folder, parts, seeds, datasets, jobs, fresh)
+        results = folder / RESULTS
+        write_results(gather(folder), results)
+    target = page or results.parent / "paper.md"
+    rows = write_claims(read_results(results), target)
     if failed:
         session.exit_code = Code.PARTIAL
     table = listing("", "claim", "verdict", numbers=("",))
@@ -197,6 +186,7 @@ def bench_claims(
     session.result(
         {
             "run": str(folder),
+            "results": str(results),
             "page": str(target),
             "failed": failed,
             "claims": [asdict(row) for row in rows],
@@ -205,6 +195,44 @@ def bench_claims(
         table,
         safe(f"{session.seconds:.0f} s. The page: {target}"),
     )
+
+
+def _run_claims(
+    session: Session,
+    folder: Path,
+    parts: list[str] | None,
+    seeds: int,
+    datasets: str | None,
+    jobs: int | None,
+    fresh: bool,
+) -> int:
+    """Run what is missing behind the claims; gives the number of failed cells."""
+    from tensorcontrast.evaluate.claims import PARTS, THEORY, claim_runs, require
+    from tensorcontrast.evaluate.theory import measure
+
+    try:
+        runs = claim_runs(parts, seeds=seeds)
+    except InvalidInputError as error:
+        raise UsageFailure(str(error)) from error
+    if datasets is not None:
+        chosen = _subset([d for c in runs.values() for d in c.datasets], datasets, "--datasets")
+        labels = {entry["label"] for entry in chosen}
+        kept = {n: [d for d in c.datasets if d.label in labels] for n, c in runs.items()}
+        runs = {n: c.model_copy(update={"datasets": tuple(kept[n])})
+                for n, c in runs.items() if kept[n]}  # fmt: skip
+    failed = 0
+    for name, config in runs.items():
+        require(config)
+        session.note(f"{name}: {PARTS[name]}")
+        run = execute(session, config, folder / name, jobs=jobs, fresh=fresh, grow=not fresh)
+        failed += len(run.failed)
+        for cell in run.failed[:3]:
+            session.warn(f"{cell.method} on {cell.dataset}, seed {cell.seed}: {cell.message}")
+    if parts is None or THEORY in parts:
+        folder.mkdir(parents=True, exist_ok=True)
+        with session.progress("propositions") as update:
+            measure(folder / f"{THEORY}.json", lambda text: update(text=text))
+    return failed
 
 
 def _archive(folder: Path | None, half: str) -> BenchConfig:
