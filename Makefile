@@ -7,7 +7,7 @@ SOURCES := pyproject.toml constraints.txt
 # Fast, and at the borders to NumPy, SciPy, scikit-learn and typer.
 LOWEST_TESTS := tests/cp tests/tensorize tests/models tests/utils tests/test_layers.py tests/test_packages.py tests/cli/test_cli_program.py
 
-.PHONY: help demo test test-lowest coverage lint bench fuzz docs dist sbom clean
+.PHONY: help demo test test-lowest coverage lint bench fuzz docs dist sbom size clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make fuzz   damaged files for every reader, COUNT=200000 of them (make test: 1400)"
 	@echo "make docs   the pages in docs/ as HTML"
 	@echo "make dist   wheel and source archive in dist/, checked"
+	@echo "make size   megabytes of an installation without extras"
 	@echo "make sbom   list of all packages of an installation, dist/sbom.cdx.json"
 
 $(VENV)/.base: $(SOURCES)
@@ -64,7 +65,7 @@ bench: $(VENV)/.data $(VENV)/.neural $(VENV)/.dask $(VENV)/.bench $(VENV)/.dev
 fuzz: $(VENV)/.data $(VENV)/.neural $(VENV)/.dev
 	$(BIN)/python tests/fuzz/run.py --count $(or $(COUNT),200000)
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.data $(VENV)/.mne $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 dist: $(VENV)-release/.base
@@ -79,10 +80,15 @@ sbom: $(VENV)-release/.base
 	$(VENV)-sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
 	$(VENV)-release/bin/cyclonedx-py environment --output-reproducible --output-file dist/sbom.cdx.json $(VENV)-sbom/bin/python
 
+size:
+	rm -rf $(VENV)-size && $(PYTHON) -m venv --without-pip $(VENV)-size
+	$(PYTHON) -m pip --disable-pip-version-check --python $(VENV)-size/bin/python install --quiet --no-compile --constraint constraints.txt .
+	du -sm $(VENV)-size/lib/python3*/site-packages
+
 $(VENV)-release/.base:
 	test -x $(VENV)-release/bin/python || $(PYTHON) -m venv $(VENV)-release
 	$(VENV)-release/bin/python -m pip --disable-pip-version-check install --quiet build twine cyclonedx-bom
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-release $(VENV)-sbom docs/_build .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-release $(VENV)-sbom $(VENV)-size docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache build dist

@@ -17,6 +17,8 @@ import threadpoolctl
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.stamps import digest
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -83,6 +85,7 @@ def environment() -> dict[str, Any]:
         "processors": joblib.cpu_count(),
         "threads": {p["internal_api"]: p["num_threads"] for p in threadpoolctl.threadpool_info()},
         "tensorcontrast": tensorcontrast.__version__,
+        "sources": digest(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from tensorcontrast import __version__
@@ -16,10 +17,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
+    "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 default_role = "code"
+suppress_warnings = ["config.cache"]  # the settings of the gallery hold a function
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -32,6 +35,35 @@ napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
 
 html_theme = "furo"
+
+
+def figure_scraper(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Save the figure that a block of an example calls ``figure``; pyplot knows none of them."""
+    from matplotlib.figure import Figure
+    from sphinx_gallery.scrapers import figure_rst
+
+    figure = variables["example_globals"].get("figure")
+    if not isinstance(figure, Figure) or getattr(figure, "saved_by_gallery", False):
+        return ""
+    path = next(iter(variables["image_path_iterator"]))
+    figure.savefig(path, dpi=110)
+    figure.saved_by_gallery = True  # type: ignore[attr-defined]
+    return str(figure_rst([path], settings["src_dir"]))
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(Path(__file__).parents[1] / "examples"),
+    "gallery_dirs": "gallery",
+    "image_scrapers": (figure_scraper,),
+    "reset_modules": (),
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "capture_repr": ("_repr_html_",),
+    "abort_on_example_error": False,
+    "copyfile_regex": r".*\.rst",
+}
 html_title = "tensorcontrast"
 
 # Literals, roles and mathematics, in which nothing is escaped.

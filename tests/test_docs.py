@@ -58,7 +58,7 @@ def test_every_page_is_of_one_kind_and_in_the_index():
         name = page.relative_to(DOCS).as_posix()
         if name == "index.md":
             continue
-        assert name == "architecture.md" or page.parent.name in KINDS, name
+        assert name in ("architecture.md", "paper.md") or page.parent.name in KINDS, name
         assert f"]({name})" in text, f"index.md has no link to {name}"
         assert f"\n{name.removesuffix('.md')}\n" in text, f"no toctree has {name}"
 
@@ -179,14 +179,11 @@ def test_the_readme_of_the_package_has_no_relative_link(monkeypatch):
     assert seen["!"] >= 1 and seen[""] >= 8
 
 
-@pytest.mark.usefixtures("few_windows")
-def test_examples_run(capsys):
+@pytest.mark.parametrize("name", ["plot_own_csv", "plot_larger_than_memory"])
+def test_quick_examples_run(name, capsys):
+    """``make docs`` runs all of them."""
     import runpy
 
     pytest.importorskip("wfdb", reason="needs the extra 'data'")
-    for script in sorted((ROOT / "examples").glob("*.py")):
-        runpy.run_path(str(script), run_name="__main__")
-        printed = capsys.readouterr().out
-        assert printed.strip(), f"{script.name} prints nothing"
-        if script.stem == "inspect_components":  # quantiles have no time
-            assert "quantiles" in printed and not re.search(r"\d s$", printed, re.MULTILINE)
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out.strip()
