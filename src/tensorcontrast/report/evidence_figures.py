@@ -47,6 +47,7 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
     if not stages:
         raise InvalidInputError("there are no stages to draw; run `bench figures` first")
     figure, (left, right) = style.panels(2, (3.8, 3.2), narrow=narrow)
+    drawn = False
     for k, (method, own) in enumerate(stages.items()):
         need(own, "curve_iteration", "curve_error", "iteration", "accuracy")
         line: dict[str, Any] = {"color": style.colour(k), "ls": style.LINES[k % 4]}
@@ -54,6 +55,7 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
         right.plot(own["iteration"], own["accuracy"], marker=style.marker(k), ms=4, **line)
         begins = _contrast_begins(own)
         if begins is not None:
+            drawn = True
             for axis in (left, right):
                 axis.axvline(begins, color=style.colour(k), lw=0.9, ls=(0, (1, 2)), zorder=1)
     left.set_title("Reconstruction")
@@ -61,7 +63,7 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
     right.set_title("Linear probe, all labels")
     right.set_ylabel("accuracy")
     for axis in (left, right):
-        axis.set_xlabel("iteration (dotted: the contrast begins)")
+        axis.set_xlabel("iteration (vertical: the contrast begins)" if drawn else "iteration")
     figure.legend(loc="outside lower center", ncols=min(2 if narrow else 4, len(stages)))
     return figure
 

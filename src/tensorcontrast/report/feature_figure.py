@@ -14,7 +14,7 @@ from tensorcontrast.explain.feature import main_channels
 from tensorcontrast.report import style
 from tensorcontrast.report.charts import MOST_LANES, kernel_unit, number, signal_range, time_scales
 from tensorcontrast.report.components import class_means
-from tensorcontrast.report.text import figure_text
+from tensorcontrast.report.text import figure_text, figure_texts
 
 __all__ = ["plot_feature"]
 
@@ -125,7 +125,7 @@ def _bars(axis: Axes, names: Any, values: Array, colour: str) -> None:
             ha="right", fontsize=8, color=style.MUTED,
         )  # fmt: skip
     axis.barh(range(len(keep)), values[keep], color=colour, height=0.7)
-    axis.set_yticks(range(len(keep)), [figure_text(names[k], 16) for k in keep])
+    axis.set_yticks(range(len(keep)), figure_texts((names[k] for k in keep), 16))
     axis.tick_params(axis="y", labelsize=8 if len(keep) > 8 else 8.5)
     axis.grid(axis="y", visible=False)
     axis.grid(axis="x", visible=True)

@@ -16,7 +16,7 @@ from tensorcontrast.report.charts import time_scales
 from tensorcontrast.report.components import describe_components, order_label
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
 from tensorcontrast.report.tables import ScoreTable, run_tables
-from tensorcontrast.report.text import figure_text
+from tensorcontrast.report.text import figure_text, figure_texts
 
 __all__ = [
     "plot_components",
@@ -93,7 +93,7 @@ def plot_components(
         color=style.MUTED,
     )
     axes = figure.subplots(len(found), columns, squeeze=False)
-    names = [figure_text(name, 14) for name in first.explanation.channels]
+    names = figure_texts(first.explanation.channels, 14)
     crowded = len(names) > 12
     for row, component in enumerate(found):
         e = component.explanation
@@ -125,7 +125,7 @@ def plot_components(
             axis = axes[row, 3]
             at = range(len(component.class_means))
             axis.barh(at, component.class_means, color=style.GREY, height=0.7)
-            axis.set_yticks(at, [figure_text(n, 16) for n in component.classes])
+            axis.set_yticks(at, figure_texts(component.classes, 16))
             axis.grid(axis="y", visible=False)
             axis.grid(axis="x", visible=True)
             axis.axvline(0, color=style.MUTED, lw=0.7, zorder=1)

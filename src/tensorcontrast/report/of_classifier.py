@@ -16,7 +16,7 @@ from tensorcontrast.recordings import Recordings
 from tensorcontrast.report import style
 from tensorcontrast.report.data import FigureItem, ModelView
 from tensorcontrast.report.of_answers import decision_facts, plot_curve
-from tensorcontrast.report.text import figure_text, plain
+from tensorcontrast.report.text import figure_texts, plain
 
 __all__ = ["classifier_view", "plot_contributions"]
 
@@ -117,7 +117,7 @@ def plot_contributions(found: PredictionExplanation) -> Figure:
         color=[style.BLUE if own else style.GREY for own in of_feature],
         height=0.7,
     )
-    axis.set_yticks(range(len(order)), [figure_text(names[k], 26) for k in order])
+    axis.set_yticks(range(len(order)), figure_texts((names[k] for k in order), 26))
     axis.set_ylim(len(order) - 0.4, -0.6)
     axis.set_xlabel("mean size (log odds)")
     axis.grid(axis="y", visible=False)

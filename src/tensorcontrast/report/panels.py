@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import style
-from tensorcontrast.report.text import figure_text
+from tensorcontrast.report.text import figure_text, figure_texts
 from tensorcontrast.utils import threads
 
 Array = NDArray[Any]
@@ -131,6 +131,6 @@ def adjacency(
         str(classes[truth[s]]) if classes is not None and truth[s] < len(classes) else str(truth[s])
         for s in starts
     ]
-    axis.set_yticks(centres, [figure_text(name, 14) for name in names])
+    axis.set_yticks(centres, figure_texts(names, 14))
     axis.set_xticks([])
     axis.set_xlabel("windows, ordered by class")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from tensorcontrast.report import style
 from tensorcontrast.report.components import class_means
-from tensorcontrast.report.text import figure_text
+from tensorcontrast.report.text import figure_texts
 
 __all__ = ["plot_class_profiles"]
 
@@ -37,9 +37,7 @@ def plot_class_profiles(
         Put features in rows, for the screen of a phone.
     """
     means, present = class_means(np.asarray(features), np.asarray(y))
-    names = [
-        figure_text(str(classes[c]) if classes is not None else f"class {c}", 16) for c in present
-    ]
+    names = figure_texts((classes[c] if classes is not None else f"class {c}" for c in present), 16)
     k, r = means.shape
     if narrow:
         figure = style.new_figure(style.NARROW, 1.4 + 0.22 * r)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 from tensorcontrast.utils.names import visible
 
 __all__ = [
     "figure_text",
+    "figure_texts",
     "html_text",
     "json_block",
     "markdown_code",
@@ -90,6 +93,26 @@ def figure_text(text: object, limit: int | None = 40) -> str:
     """
     out = plain(text) if limit is None else shortened(text, limit)
     return out.replace("$", r"\$")
+
+
+def figure_texts(texts: Iterable[object], limit: int | None = 40) -> list[str]:
+    """Return labels of one axis: where shortening makes some equal, what they share is left out.
+
+    Examples
+    --------
+    >>> figure_texts(["WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS"], 14)
+    ['WALKING', '…UPSTAIRS', '…DOWNSTAIRS']
+    """
+    names = [plain(text) for text in texts]
+    out = [figure_text(name, limit) for name in names]
+    for text in {text for text in out if out.count(text) > 1}:
+        same = [i for i, other in enumerate(out) if other == text]
+        columns = zip(*(names[i] for i in same), strict=False)
+        shared = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+        for i in same:
+            if names[i][shared:]:
+                out[i] = figure_text(f"…{names[i][shared:]}", limit)
+    return out
 
 
 def markdown_text(text: object, limit: int | None = None) -> str:
