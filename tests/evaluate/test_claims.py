@@ -12,7 +12,7 @@ from tensorcontrast.errors import DamagedFileError, DataNotFoundError, InvalidIn
 from tensorcontrast.evaluate import store, theory
 from tensorcontrast.evaluate.cells import Cell
 from tensorcontrast.evaluate.claims import ECG, HAR, PARTS, READINGS, THEORY, claim_runs, require
-from tensorcontrast.evaluate.claims_file import gather, read_results, write_results
+from tensorcontrast.evaluate.claims_file import gather, merged, read_results, write_results
 from tensorcontrast.evaluate.config import BenchConfig
 from tensorcontrast.evaluate.runner import run
 from tensorcontrast.evaluate.verdicts import Evidence, claims
@@ -147,6 +147,11 @@ def test_results_of_runs_become_a_file_and_back(tmp_path):
     key = ("seeds", HAR, "PLC (default)")
     assert np.array_equal(again.arrays[key]["pseudo"], found.arrays[key]["pseudo"])
     assert claims(again)[7].ours == claims(found)[7].ours
+    twice = merged(Evidence({"table": [Cell(HAR, "CPD", 0, "100%")], **again.cells}), found)
+    assert (
+        twice.cells["ablation"] == list(found.cells["ablation"]) and len(twice.cells["table"]) == 1
+    )
+    assert twice.arrays.keys() == found.arrays.keys() and twice.environment == found.environment
     store.write_json(path, {"cells": {}})
     with pytest.raises(DamagedFileError, match="is not a file of results of the claims"):
         read_results(path)

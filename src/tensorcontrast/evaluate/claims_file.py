@@ -16,7 +16,7 @@ from tensorcontrast.evaluate.claims import PARTS, THEORY
 from tensorcontrast.evaluate.run import Run
 from tensorcontrast.evaluate.verdicts import Evidence
 
-__all__ = ["RESULTS", "gather", "read_results", "write_results"]
+__all__ = ["RESULTS", "gather", "merged", "read_results", "write_results"]
 
 #: Name of the file in the folder of the runs.
 RESULTS = "claims.json"
@@ -54,6 +54,26 @@ def gather(folder: Path) -> Evidence:
             for label, facts in run.datasets.items()
         },
         {key: sessions[-1].get(key) for key in _MACHINE} if sessions else {},
+    )
+
+
+def merged(before: Evidence, new: Evidence) -> Evidence:
+    """Return the results of two runs; where both have a cell or an array, the new one counts."""
+    cells = {
+        part: list(
+            {
+                cell.key: cell for cell in (*before.cells.get(part, ()), *new.cells.get(part, ()))
+            }.values()
+        )
+        for part in PARTS
+        if part in before.cells or part in new.cells
+    }
+    return Evidence(
+        cells,
+        {**before.theory, **new.theory},
+        {**before.arrays, **new.arrays},
+        {**before.datasets, **new.datasets},
+        new.environment or before.environment,
     )
 
 

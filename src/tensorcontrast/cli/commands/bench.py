@@ -99,6 +99,10 @@ def bench(
             "--results", metavar="FILE", help="claims: write the page of this file; run nothing."
         ),
     ] = None,
+    update: Annotated[
+        Path | None,
+        _change("--update", metavar="FILE", help="claims: put what is run here into this file."),
+    ] = None,
     sets_folder: Annotated[
         Path | None,
         _change("--folder", metavar="DIR", help="archive: sets of this folder (.npz, .ts pairs)."),
@@ -109,8 +113,12 @@ def bench(
     What is in the folder already is not computed again, so that a stopped run goes on where it
     stopped.
     """
-    if config != "claims" and (parts, page, results) != (None, None, None):
-        raise UsageFailure("--parts, --page and --results belong to bench claims")
+    if config != "claims" and (parts, page, results, update) != (None, None, None, None):
+        raise UsageFailure("--parts, --page, --results and --update belong to bench claims")
+    if results is not None and update is not None:
+        raise UsageFailure(
+            "--results runs nothing that --update could put into a file; leave one out"
+        )
     if config == "claims":
         if methods is not None or budgets is not None or limit is not None:
             raise UsageFailure("claims has its own methods and budgets; --datasets may name some")
@@ -122,6 +130,7 @@ def bench(
             datasets=datasets,
             page=page,
             results=results,
+            update=update,
             jobs=jobs,
             fresh=fresh,
         )
@@ -164,18 +173,27 @@ def bench_claims(
     datasets: str | None,
     page: Path | None,
     results: Path | None,
+    update: Path | None,
     jobs: int | None,
     fresh: bool,
 ) -> None:
     """Run what is missing behind the claims of the paper, and write the page of verdicts."""
-    from tensorcontrast.evaluate.claims_file import RESULTS, gather, read_results, write_results
+    from tensorcontrast.evaluate.claims_file import (
+        RESULTS,
+        gather,
+        merged,
+        read_results,
+        write_results,
+    )
     from tensorcontrast.report.claims_page import write_claims
 
     failed = 0
     if results is None:
+        before = None if update is None else read_results(update)  # before hours of work
         failed = _run_claims(session, folder, parts, seeds, datasets, jobs, fresh)
-        results = folder / RESULTS
-        write_results(gather(folder), results)
+        found = gather(folder)
+        results = update or folder / RESULTS
+        write_results(found if before is None else merged(before, found), results)
     target = page or results.parent / "paper.md"
     rows = write_claims(read_results(results), target)
     if failed:
