@@ -110,6 +110,14 @@ def plain_docstring(
     lines[:] = new
 
 
+def without_requests(
+    app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out what scikit-learn generates for metadata routing."""
+    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+
+
 def setup(app: Any) -> None:
     """Run before napoleon, which has the usual priority of 500."""
+    app.connect("autodoc-skip-member", without_requests)
     app.connect("autodoc-process-docstring", plain_docstring, priority=100)

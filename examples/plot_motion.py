@@ -21,20 +21,21 @@ rec
 # Every window of seven people trains the features. Of these windows, 60 have a label.
 
 seen = np.concatenate([split.unlabelled, split.train])
-y = np.full(len(rec), -1)
+names = np.array(rec.classes)[rec.y]
 some = split.train[label_budget(rec.y[split.train], 60, seed=0)]
-y[some] = rec.y[some]
+y = np.full(len(rec), "", dtype=names.dtype)  # "" stands for unknown
+y[some] = names[some]
 model = ContrastiveClassifier(random_state=0).fit(rec[seen], y[seen])
 model
 
 # %%
 # Accuracy on people that the model has not seen.
 
-test = rec[split.test]
+test, true = rec[split.test], names[split.test]
 predicted = model.predict(test)
-print(f"accuracy on {len(test)} windows of other people: {np.mean(predicted == test.y):.3f}")
-for code, name in enumerate(rec.classes):
-    print(f"  {name:5s} {np.mean(predicted[test.y == code] == code):.2f}")
+print(f"accuracy on {len(test)} windows of other people: {np.mean(predicted == true):.3f}")
+for name in model.classes_:
+    print(f"  {name:5s} {np.mean(predicted[true == name] == name):.2f}")
 
 # %%
 # What the model says when.

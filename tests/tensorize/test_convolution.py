@@ -135,6 +135,22 @@ def test_ppv_is_that_of_a_loop(c, t, params):
     assert np.mean(high - low) < 0.5 / t
 
 
+def test_rounding_does_not_decide_about_signals_of_few_digits():
+    """Many outputs equal a quantile, and flat parts have outputs of 0, but for their rounding."""
+    X = np.round(4 * windows(6, 2, 40)) / 4
+    X[:, :, 25:] = X[:, :, 25:26]
+    model = fitted(X)
+    some = range(0, 84, 5)
+    ppv = model.ppv(X).reshape(6, *model.biases_.shape)[:, some]
+    for n, window in enumerate(X.astype(np.float64)):
+        for i, dilation in enumerate(model.dilations_):
+            for place, kernel in enumerate(some):
+                total = model.channel_weights_[kernel, i].astype(np.float64) @ window
+                outputs = slow_outputs(total, kernels()[kernel], int(dilation))
+                above = outputs[:, None] > model.biases_[kernel, i].astype(np.float64)
+                np.testing.assert_allclose(ppv[n, place, i], above.mean(axis=0), atol=1e-6)
+
+
 @pytest.mark.parametrize("t", [300, 515, 771])
 def test_long_windows_are_convolved_at_every_few_positions(t):
     X = windows(2, 2, t)

@@ -498,8 +498,8 @@ class ChannelMix(Augmentation):
     """Add a little of every channel to every other, as if the sensors sat elsewhere.
 
     With x_i channel i without its mean, σ_i its standard deviation and C channels, x_i becomes
-    x_i + Σ_j a_ij·(σ_i / σ_j)·x_j, with a_ij drawn from N(0, ``strength``² / C) for each window.
-    Means stay as they are. Constant channels neither give nor take.
+    x_i + Σ_j a_ij·(σ_i / σ_j)·x_j, with a_ij drawn from N(0, s² / C) for each window and
+    s = ``strength``. Means stay as they are. Constant channels neither give nor take.
 
     Keeps the class where the channels record one source from several places, as the leads of an ECG
     or EEG do.

@@ -23,7 +23,7 @@ VERDICTS = ("holds", "holds in part", "does not hold here", "not tested")
 HOLDS, PART, NOT, UNTESTED = VERDICTS
 
 #: Names of the data sets in tables.
-TITLES = {HAR: "HAR", HAR_ATD: "HAR, ATD's split", SLEEP: "Sleep-EDF", ECG: "PTB-XL"}
+TITLES = {HAR: "HAR", HAR_ATD: "HAR (ATD's split)", SLEEP: "Sleep-EDF", ECG: "PTB-XL"}
 #: Data sets here, by their name in the paper's table.
 IN_PAPER = {HAR: "har", HAR_ATD: "har", SLEEP: "sleep-edf", ECG: "ptb-xl"}
 
@@ -145,7 +145,7 @@ def _by_reading(
             if reading != "default":
                 good, total = good + bool(fits), total + 1
         if own:
-            texts.append(f"{reading}: {', '.join(own)}")
+            texts.append(f"{reading}: {' · '.join(own)}")
     return "; ".join(texts) or "–", good, total
 
 
@@ -265,7 +265,7 @@ def _gap_rows(evidence: Evidence, variant: str) -> tuple[list[str], list[Gap]]:
                     literal.append(gap)
         if own:
             reading = "literal" if suffix == "paper" else "default"
-            texts.append(f"{reading}: {', '.join(own)}")
+            texts.append(f"{reading}: {' · '.join(own)}")
     return texts, literal
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from tensorcontrast.evaluate.cells import Cell
 from tensorcontrast.evaluate.claims import ECG, HAR, HAR_ATD, PARTS, READINGS, SLEEP, THEORY
 from tensorcontrast.evaluate.paper import CITATION, TABLE1
-from tensorcontrast.evaluate.verdicts import IN_PAPER, TITLES, Claim, Evidence, claims
+from tensorcontrast.evaluate.verdicts import IN_PAPER, TITLES, VERDICTS, Claim, Evidence, claims
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.report import evidence_figures, style
 from tensorcontrast.report.text import markdown_text
@@ -25,6 +25,7 @@ IMAGES = "_static/paper"
 _SETS = (HAR, HAR_ATD, SLEEP, ECG)
 _TENSOR = ("CPD", "ATD", "PLC")
 _DEEP = ("SimCLR", "BYOL", "DeepTensor")
+VERDICTS_OF_MANY = ("hold", "hold in part", "do not hold here", "were not tested")
 _COLUMNS = ("converged", "mini-batches", "default")
 _VARIANTS = ("PLC", "true graph", "w/o PLC", "w/o cross-view", "w/o trans-inv")
 
@@ -97,11 +98,13 @@ def claims_markdown(evidence: Evidence, *, images: str = IMAGES) -> str:
     found = claims(evidence)
     captions = dict(_captions(evidence))
     counts = [
-        f"{sum(c.verdict == v for c in found)} {v}" for v in dict.fromkeys(c.verdict for c in found)
+        f"{count} {many if count > 1 else verdict}"
+        for verdict, many in zip(VERDICTS, VERDICTS_OF_MANY, strict=True)
+        if (count := sum(c.verdict == verdict for c in found))
     ]
     out = [
         "# The paper, claim by claim",
-        f"Does it hold? {markdown_text(CITATION)} Of {len(found)} claims: {', '.join(counts)}.",
+        f"Does it hold? {markdown_text(CITATION)} Of {len(found)} claims, {', '.join(counts)}.",
         "Accuracies are those of a logistic probe on people who were not seen in the fit. "
         "Differences are in points, mean ± standard error over seeds. A difference counts where "
         "it is larger than one point and, with several seeds, than twice its standard error. "
@@ -136,14 +139,14 @@ def claims_markdown(evidence: Evidence, *, images: str = IMAGES) -> str:
 
 
 def _claims_table(found: Sequence[Claim], captions: Mapping[str, str], images: str) -> str:
-    lines = ["| | claim | paper | ours | verdict |", "| ---: | --- | --- | --- | --- |"]
+    lines = ["| | claim | verdict | paper | ours |", "| ---: | --- | --- | --- | --- |"]
     for c in found:
         why = f": {c.why}" if c.why else ""
         figure = f" ([figure]({images}/{c.figure}.png))" if c.figure in captions else ""
         ours, paper = (markdown_text(text).replace("; ", "<br>") for text in (c.ours, c.paper))
         lines.append(
-            f"| {c.number} | {markdown_text(c.says)} | {paper} | {ours} | "
-            f"**{c.verdict}**{markdown_text(why)}{figure} |"
+            f"| {c.number} | {markdown_text(c.says)} | "
+            f"**{c.verdict}**{markdown_text(why)}{figure} | {paper} | {ours} |"
         )
     return "\n".join(lines)
 
