@@ -22,7 +22,7 @@ PARTS: dict[str, str] = {
     "ablation": "the paper's ablations and the true-label graph",
     "search": "beta, gamma and the number of clusters, searched on training subjects",
     "protocols": "data splits and scores of other publications",
-    "deep": "SimCLR, BYOL and DeepTensor, 100 epochs",
+    "deep": "SimCLR, BYOL and DeepTensor, until their loss has settled, at most 100 epochs",
     "theory": "the propositions, measured on windows of HAR",
 }
 
@@ -206,7 +206,7 @@ def _protocols() -> dict[str, Any]:
 
 def _deep() -> dict[str, Any]:
     return {
-        "title": "Deep methods, 100 epochs",
+        "title": "Deep methods, at most 100 epochs",
         "datasets": [{"name": "har", "label": HAR}, _ecg()],
         "methods": [
             {"name": name, "epochs": 100, **_LITERAL} for name in ("simclr", "byol", "deep-tensor")

@@ -186,6 +186,8 @@ def _table1(evidence: Evidence) -> list[str]:
         if evidence.scores("table", d, "CPD")
     )
     text = f"Accuracy with all labels, mean ± standard deviation over seeds (seeds: {seeds})."
+    if evidence.cells.get("deep"):
+        text += " Deep methods end when their loss has settled, after 100 epochs at most."
     if times:
         text += (
             f" Our seconds are those of the processor for one epoch over {times['windows']} "
