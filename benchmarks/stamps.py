@@ -36,16 +36,25 @@ def digest() -> str:
 
 
 def code(text: str) -> str:
-    """Syntax tree of a module without its docstrings."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [one for one in body if not _is_text(one)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+    """Syntax tree of a module without its docstrings, the same in every version of Python."""
+    return _written(ast.parse(text))
 
 
-def _is_text(node: ast.AST) -> bool:
+def _written(node: object) -> str:
+    """Return a node as text; fields that are empty are left out, since versions add some."""
+    if isinstance(node, ast.AST):
+        fields = [
+            f"{name}={_written(value)}"
+            for name, value in ast.iter_fields(node)
+            if value is not None and value != []
+        ]
+        return f"{type(node).__name__}({','.join(fields)})"
+    if isinstance(node, list):
+        return f"[{','.join(_written(one) for one in node if not _is_text(one))}]"
+    return repr(node)
+
+
+def _is_text(node: object) -> bool:
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

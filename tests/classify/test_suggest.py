@@ -6,6 +6,7 @@ import pytest
 from tensorcontrast import suggest_windows
 from tensorcontrast.classify import changed_predictions, estimated_accuracy
 from tensorcontrast.classify.stopping import (
+    DESIGN_EFFECT,
     estimate_from_answers,
     represented_windows,
     wilson_interval,
@@ -161,7 +162,8 @@ def test_the_estimate_is_the_share_of_held_out_windows():
     assert (found.accuracy, found.n) == (1.0, 30)
     weight = represented_windows(feature_rows(W), np.flatnonzero(y >= 0))
     effective = weight.sum() ** 2 / (weight**2).sum()
-    assert (found.low, found.high) == pytest.approx(wilson_interval(effective, effective))
+    alike = effective / DESIGN_EFFECT
+    assert (found.low, found.high) == pytest.approx(wilson_interval(alike, alike))
     chance = estimated_accuracy(W, np.random.default_rng(0).permutation(kind), random_state=0)
     assert chance.low < 1 / 3 < chance.high
     assert chance.to_dict()["n"] == chance.n
@@ -186,6 +188,8 @@ def test_the_interval_is_that_of_scipy():
     for right, n in ((0, 5), (7, 9), (30, 30), (41, 60)):
         there = binomtest(right, n).proportion_ci(0.9, method="wilson")
         assert wilson_interval(right, n, 0.9) == pytest.approx((there.low, there.high), abs=1e-12)
+    assert {wilson_interval(n / 7, n / 7)[1] for n in range(1, 99)} == {1.0}  # no rounding
+    assert {wilson_interval(0, n / 7)[0] for n in range(1, 99)} == {0.0}
 
 
 def test_changed_predictions():
@@ -208,4 +212,5 @@ def test_held_out_windows_count_by_the_windows_they_represent():
     found = estimate_from_answers(np.array([True, False, True, True]), counts)
     assert found.accuracy == pytest.approx(1 - counts[1] / 500) and found.n == 4
     equal = estimate_from_answers(np.array([True] * 9 + [False]), np.full(10, 7.0))
-    assert (equal.low, equal.high) == pytest.approx(wilson_interval(9, 10))
+    wide = wilson_interval(9 / DESIGN_EFFECT, 10 / DESIGN_EFFECT)
+    assert (equal.low, equal.high) == pytest.approx(wide)

@@ -176,6 +176,19 @@ class Project:
             self._base = sqlite3.connect(
                 self.path, timeout=10, isolation_level=None, check_same_thread=False
             )
+        except sqlite3.DatabaseError as error:
+            raise self._failure(error) from error
+        try:
+            self._open(about, exists=exists)
+        except BaseException:
+            self._base.close()
+            raise
+
+    # ---------------------------------------------------------------------------- opening
+
+    def _open(self, about: Mapping[str, Any], *, exists: bool) -> None:
+        """Check the database, or make it, and read what it holds."""
+        try:
             self._base.row_factory = sqlite3.Row
             if exists:
                 self._check_kind()
@@ -187,8 +200,6 @@ class Project:
             raise self._failure(error) from error
         self._check_data(about)
         self.refresh()
-
-    # ---------------------------------------------------------------------------- opening
 
     def _check_file(self) -> None:
         try:
