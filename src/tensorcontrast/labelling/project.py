@@ -161,6 +161,7 @@ class Project:
     ...     project.close()
     ...     again = Project(f"{folder}/a.tcl", {"fingerprint": "1", "n_windows": 9})
     ...     {window: label.label for window, label in again.labels().items()}
+    ...     again.close()
     {4: 'rest'}
     """
 
