@@ -556,7 +556,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shown = {key: found[key] for key in ("random", "suggested") if key in found}
         row = {key: {b: v[0] for b, v in values.items()} for key, values in shown.items()}
         print(f"{dataset.label}: {row} ({seconds:.0f} s)", flush=True)
-        result["environment"] = environment()
+        # Scores that are kept were measured with earlier sources.
+        before = result.get("environment")
+        own = {} if before is None else {"sources": before.get("sources", "")}
+        result["environment"] = environment() | own
         result["tables"] = tables(result["scores"])
         text = json.dumps(result, indent=1, ensure_ascii=False)
         given.result.write_text(text + "\n", encoding="utf-8")

@@ -187,7 +187,10 @@ def _table1(evidence: Evidence) -> list[str]:
     )
     text = f"Accuracy with all labels, mean ± standard deviation over seeds (seeds: {seeds})."
     if evidence.cells.get("deep"):
-        text += " Deep methods end when their loss has settled, after 100 epochs at most."
+        text += (
+            " Deep methods end when their loss has settled, after 100 epochs at most; runs of ten "
+            "epochs or fewer were cut short."
+        )
     if times:
         text += (
             f" Our seconds are those of the processor for one epoch over {times['windows']} "
