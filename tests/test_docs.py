@@ -1,6 +1,8 @@
 """The documentation stays true: its code runs, its links work, its words are those of the field."""
 
 import re
+from importlib import import_module
+from inspect import ismodule
 from pathlib import Path
 
 import pytest
@@ -187,3 +189,20 @@ def test_quick_examples_run(name, capsys):
     pytest.importorskip("wfdb", reason="needs the extra 'data'")
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out.strip()
+
+
+PUBLIC = (
+    "tensorcontrast",
+    *(f"tensorcontrast.{name}" for name in ("augment", "classify", "datasets", "distributed")),
+    *(f"tensorcontrast.{name}" for name in ("evaluate", "explain", "neural", "report")),
+)
+
+
+@pytest.mark.parametrize("place", PUBLIC)
+def test_every_public_name_has_an_example(place):
+    """Doctests run all of them, but for downloads."""
+    module = import_module(place)
+    found = {name: getattr(module, name) for name in module.__all__}
+    assert len(found) >= 3
+    plain = {name for name, thing in found.items() if not callable(thing) or ismodule(thing)}
+    assert [n for n in found if n not in plain and ">>>" not in (found[n].__doc__ or "")] == []

@@ -14,7 +14,17 @@ def _shown(values: tuple[Any, ...]) -> list[Any]:
 
 
 class TensorContrastError(Exception):
-    """Base of every error that the project raises for bad input or files."""
+    """Base of every error that the project raises for bad input or files.
+
+    Examples
+    --------
+    >>> import tensorcontrast
+    >>> try:
+    ...     tensorcontrast.load_model("no-such-file.tcm")
+    ... except tensorcontrast.TensorContrastError as error:
+    ...     print(error)
+    no model file at no-such-file.tcm
+    """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*_shown(args))

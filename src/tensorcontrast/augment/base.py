@@ -43,6 +43,15 @@ class Augmentation:
 
     Subclasses are frozen dataclasses whose fields are numbers, strings, tuples and other
     augmentations; they fill in ``_check`` and ``_apply``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tensorcontrast.augment import Jitter
+    >>> X = np.ones((2, 3, 50))
+    >>> changed = Jitter(0.1)
+    >>> changed(X, 0).shape, bool((changed(X, 0) == changed(X, 0)).all())
+    ((2, 3, 50), True)
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]

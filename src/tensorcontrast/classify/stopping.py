@@ -36,7 +36,7 @@ Array = NDArray[Any]
 #: Variance of an estimate over that of as many independent windows (design effect). The labelled
 #: windows are of few people, and each that is held out leaves its neighbours without a label. On
 #: the choosing sets of the archive, the interval of 95 % then holds the true accuracy in 96 % of
-#: the runs; of independent windows, in 80 %.
+#: the runs; of independent windows, in 78 %.
 DESIGN_EFFECT = 4.0
 
 #: Windows that are counted to find how many each labelled one represents, at most.
@@ -55,6 +55,11 @@ class AccuracyEstimate:
         Ends of the interval of Wilson; 0 and 1 where no window could be held out.
     n : int
         Windows that were held out.
+
+    Examples
+    --------
+    >>> AccuracyEstimate(0.8, 0.5, 0.9, 24).to_dict()
+    {'accuracy': 0.8, 'low': 0.5, 'high': 0.9, 'n': 24}
     """
 
     accuracy: float | None
@@ -100,6 +105,15 @@ def estimated_accuracy(
     away from its neighbours. It was chosen on the choosing sets of ``python -m
     benchmarks.labelling``, which prints how often the interval holds the true accuracy. Windows of
     a class with no other label cannot be judged and are left out.
+
+    Examples
+    --------
+    >>> W = np.repeat(6 * np.eye(2, 8), 100, axis=0)
+    >>> W += np.random.default_rng(0).normal(size=W.shape)
+    >>> y = np.where(np.arange(200) % 10 == 0, np.arange(200) // 100, -1)  # 20 labels
+    >>> found = estimated_accuracy(W, y, random_state=0)
+    >>> found.accuracy, found.n
+    (1.0, 20)
     """
     rows = feature_rows(W)
     return estimate_from_rows(rows, y, groups, random_state, level=level)

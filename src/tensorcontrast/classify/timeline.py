@@ -46,6 +46,16 @@ class Timeline:
     classes : tuple of str
     extra : dict of str to (n,) array
         More columns to write, by name, such as those of an explanation; merging drops them.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    >>> timeline = ContrastiveClassifier(features, random_state=0).fit(rec).timeline(rec)
+    >>> len(timeline), timeline.has_times, timeline.probabilities.shape
+    (60, False, (60, 2))
     """
 
     recording: NDArray[np.str_]

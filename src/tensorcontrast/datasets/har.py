@@ -62,6 +62,12 @@ def load_har(
         Group = subject (1 to 30); column ``split`` is 0 for the official training subjects and 1
         for the official test subjects. Windows come in the official order, training first.
         Neighbouring windows overlap by half: split by group.
+
+    Examples
+    --------
+    >>> rec = load_har()  # doctest: +SKIP
+    >>> rec.X.shape, len(rec.classes)  # doctest: +SKIP
+    ((10299, 9, 128), 6)
     """
     source = _find(path, data_home, download)
     entry = DATASETS["har"]

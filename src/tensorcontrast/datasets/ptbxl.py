@@ -78,6 +78,12 @@ def load_ptbxl(
         In mV. Group = patient (negative and unique where unknown); columns ``fold``, ``age``
         (300 stands for over 89), ``sex`` (0 = male, 1 = female) and ``ecg_id``. From the npz:
         ``split`` (0 = folds 1 to 8, 1 = fold 9) in place of ``fold`` and ``ecg_id``.
+
+    Examples
+    --------
+    >>> rec = load_ptbxl(folds=[9])  # doctest: +SKIP
+    >>> rec.classes  # doctest: +SKIP
+    ('NORM', 'MI', 'STTC', 'CD', 'HYP')
     """
     if target not in ("superclass", "sex"):
         raise InvalidInputError(f"target={target!r} is neither 'superclass' nor 'sex'")

@@ -35,7 +35,14 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a dataset before it is loaded."""
+    """What is known of a dataset before it is loaded.
+
+    Examples
+    --------
+    >>> from tensorcontrast.datasets import info
+    >>> {known.name: known.loader for known in info()}["har"]
+    'load_har'
+    """
 
     name: str
     title: str
@@ -189,7 +196,13 @@ def info(name: str | None = None) -> tuple[DatasetInfo, ...]:
 
 
 def data_home(folder: str | Path | None = None) -> Path:
-    """Folder of downloaded data; it need not exist yet."""
+    """Folder of downloaded data; it need not exist yet.
+
+    Examples
+    --------
+    >>> data_home("cache").name
+    'cache'
+    """
     try:
         if folder is not None:
             return Path(folder).expanduser()

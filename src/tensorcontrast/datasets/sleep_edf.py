@@ -119,6 +119,12 @@ def load_sleep_edf(
     Recordings
         Group = subject, as ``"SC400"``; columns ``night``, ``epoch`` (position in the night) and
         ``recording`` (such as ``"SC4001"``). From the npz: integer groups, no ``recording``.
+
+    Examples
+    --------
+    >>> rec = load_sleep_edf(subjects=[0, 1])  # doctest: +SKIP
+    >>> rec.classes  # doctest: +SKIP
+    ('W', 'N1', 'N2', 'N3', 'REM')
     """
     if study not in _STUDIES:
         raise InvalidInputError(f"study={study!r} is none of {', '.join(_STUDIES)}")

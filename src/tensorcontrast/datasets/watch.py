@@ -59,6 +59,12 @@ def load_watch(
         Six channels (acceleration, rotation), group = subject (1 to 10), and the columns ``side``
         (1 = right arm), ``recording`` (0 to 139) and ``start`` (first point of the window).
         Neighbouring windows overlap: split by group.
+
+    Examples
+    --------
+    >>> rec = load_watch()
+    >>> rec.X.shape, rec.classes
+    ((2229, 6, 200), ('PEN', 'ABD', 'FEL', 'IR', 'ER', 'TRAP', 'ROW'))
     """
     source = _find(path, data_home)
     data = _verified(source)

@@ -97,6 +97,17 @@ def convert(
     -------
     Path
         The store, for :func:`~tensorcontrast.distributed.open_store`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.distributed import convert, open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = make_synthetic(20, 2, 32, random_state=0).save(f"{folder}/a.npz")
+    ...     rec = open_store(convert(path, f"{folder}/a.zarr"))
+    >>> rec.name, rec.X.shape, rec.channels
+    ('a.zarr', (20, 2, 32), ('ch0', 'ch1'))
     """
     for name in ("zarr", "dask.array"):  # to write the store, and to open it
         package(name)

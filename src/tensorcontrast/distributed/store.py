@@ -36,6 +36,17 @@ class StoredRecordings:
     """Recordings whose signals stay in their store until a block of them is needed.
 
     ``ContrastiveFeatures.fit`` and ``transform`` take them in the place of ``Recordings``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.distributed import convert, open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = make_synthetic(20, 2, 32, random_state=0).save(f"{folder}/a.npz")
+    ...     rec = open_store(convert(path, f"{folder}/a.zarr"))
+    ...     print(len(rec), rec.n_channels, rec.n_times, rec.fs, rec.X[:5].compute().shape)
+    20 2 32 100.0 (5, 2, 32)
     """
 
     X: Any
@@ -69,7 +80,17 @@ class StoredRecordings:
 
 
 def is_store(path: str | Path) -> bool:
-    """Whether a path is a Zarr store, by the files in it."""
+    """Whether a path is a Zarr store, by the files in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import zarr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zarr.save(f"{folder}/x.zarr", np.zeros((4, 2, 8)))
+    ...     is_store(f"{folder}/x.zarr"), is_store(folder)
+    (True, False)
+    """
     folder = Path(path).expanduser()
     return any((folder / name).is_file() for name in ("zarr.json", ".zgroup", ".zarray"))
 
@@ -82,6 +103,17 @@ def open_store(path: str | Path) -> StoredRecordings:
     path : path
         The store. A group without our attribute must have an array ``X``; nothing is known of
         its windows then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import zarr
+    >>> from tensorcontrast.distributed import open_store
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zarr.save(f"{folder}/x.zarr", np.zeros((4, 2, 8)))  # not by convert
+    ...     rec = open_store(f"{folder}/x.zarr")
+    >>> rec.name, rec.X.shape, rec.y
+    ('x.zarr', (4, 2, 8), None)
     """
     zarr, array = package("zarr"), package("dask.array")
     folder = Path(path).expanduser()

@@ -426,9 +426,22 @@ def slug(label: str) -> str:
 
 
 def load_config(path: str | Path) -> BenchConfig:
-    """Read a configuration from a TOML file; faults are named with their lines.
+    r"""Read a configuration from a TOML file; faults are named with their lines.
 
     Paths of recordings are relative to the folder of the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tensorcontrast.evaluate import load_config
+    >>> lines = 'datasets = ["synthetic"]', 'methods = ["CPD", "PLC"]', "budgets = [30]"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "bench.toml"
+    ...     _ = path.write_text("\n".join(lines), encoding="utf-8")
+    ...     config = load_config(path)
+    >>> [m.label for m in config.methods], config.budgets
+    (['CPD', 'PLC'], (30,))
     """
     config = load_toml(path, BenchConfig)
     folder = Path(path).expanduser().parent

@@ -31,7 +31,17 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Split:
-    """Sorted positions of windows: without labels, with labels for training, and for testing."""
+    """Sorted positions of windows: without labels, with labels for training, and for testing.
+
+    Examples
+    --------
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.evaluate import subject_split
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=32, random_state=0)
+    >>> split = subject_split(rec)
+    >>> set(rec.groups[split.train]) & set(rec.groups[split.test])
+    set()
+    """
 
     unlabelled: IntArray
     train: IntArray
@@ -47,7 +57,18 @@ class Split:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a linear classifier on the features achieves on the test windows."""
+    """What a linear classifier on the features achieves on the test windows.
+
+    Examples
+    --------
+    >>> from tensorcontrast.evaluate import linear_probe
+    >>> features, y = np.repeat([[0.0, 1.0], [5.0, 1.5]], 10, axis=0), np.repeat([0, 1], 10)
+    >>> found = linear_probe(features[::2], y[::2], features[1::2], y[1::2])
+    >>> found.accuracy, found.macro_f1, found.n_train, found.n_test
+    (1.0, 1.0, 10, 10)
+    >>> found.predictions.tolist()
+    [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    """
 
     accuracy: float
     balanced_accuracy: float
@@ -125,6 +146,14 @@ def atd_har_split(recordings: Recordings, seed: int | np.random.Generator = 0) -
     halved at random into train and test, stratified by nothing. Windows of one subject, which
     overlap by half, are thus in both train and test: use :func:`subject_split` for honest numbers
     and this one to compare with published ones.
+
+    Examples
+    --------
+    >>> from tensorcontrast import Recordings
+    >>> official = np.repeat([0, 1], [12, 8])  # windows of training and of test subjects
+    >>> rec = Recordings(np.zeros((20, 1, 4)), columns={"split": official})
+    >>> atd_har_split(rec)
+    Split(ATD authors (HAR): 12 unlabelled, 4 train, 4 test)
     """
     if "split" not in recordings.columns:
         raise InvalidInputError(
@@ -162,6 +191,15 @@ def official_split(
         Share of the other groups for training.
     seed : int or Generator
         Seed.
+
+    Examples
+    --------
+    >>> from tensorcontrast import Recordings
+    >>> groups = np.repeat(np.arange(10), 2)
+    >>> official = (groups >= 6).astype(int)  # six training subjects, four others
+    >>> rec = Recordings(np.zeros((20, 1, 4)), groups=groups, columns={"split": official})
+    >>> official_split(rec)
+    Split(official: 12 unlabelled, 4 train, 4 test)
     """
     if "split" not in recordings.columns or recordings.groups is None:
         raise InvalidInputError(
@@ -342,6 +380,14 @@ def linear_probe(
     -------
     ProbeResult
         Macro F1 and balanced accuracy are over the classes of the test windows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1, 2], 20)
+    >>> features = 20 * np.eye(3)[y] + rng.normal(size=(60, 3))
+    >>> linear_probe(features[::2], y[::2], features[1::2], y[1::2]).accuracy
+    1.0
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import accuracy_score, f1_score

@@ -42,7 +42,18 @@ RULE = (
 
 @dataclass(frozen=True)
 class RankPoint:
-    """What is known of one rank."""
+    """What is known of one rank.
+
+    Examples
+    --------
+    >>> from tensorcontrast import CPD
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> from tensorcontrast.evaluate import rank_curve
+    >>> X, *_ = make_cp_tensor(n_samples=80, dims=(5, 6, 7), rank=2, noise=0.1, random_state=0)
+    >>> point = rank_curve(CPD(random_state=0), X, [1, 2]).points[1]
+    >>> point.rank, point.explained > 0.9, point.accuracy  # no labels, no accuracy
+    (2, True, None)
+    """
 
     rank: int
     bic: float
@@ -60,7 +71,18 @@ class RankPoint:
 
 @dataclass(frozen=True)
 class RankCurve:
-    """Outcome of :func:`rank_curve`; printed as a table."""
+    """Outcome of :func:`rank_curve`; printed as a table.
+
+    Examples
+    --------
+    >>> from tensorcontrast import CPD
+    >>> from tensorcontrast.datasets import make_cp_tensor
+    >>> from tensorcontrast.evaluate import rank_curve
+    >>> X, *_ = make_cp_tensor(n_samples=80, dims=(5, 6, 7), rank=2, noise=0.1, random_state=0)
+    >>> curve = rank_curve(CPD(random_state=0), X, [1, 2, 3])
+    >>> [point.rank for point in curve.points], curve.recommended, curve.split_by
+    ([1, 2, 3], 2, 'windows')
+    """
 
     points: tuple[RankPoint, ...]
     recommended: int

@@ -44,6 +44,19 @@ class Run:
     datasets : dict of str to DatasetFacts
     cells : tuple of Cell
         The last word on each cell: computed ones, else failed ones, in the order of the config.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.evaluate import BenchConfig, Run
+    >>> from tensorcontrast.evaluate.runner import run
+    >>> data = {"name": "synthetic", "options": {"n_samples": 60, "n_channels": 2, "n_times": 32}}
+    >>> config = BenchConfig(datasets=[data], methods=["PCA"], seeds=1, budgets=[6], rank=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = run(config, folder, n_jobs=1)
+    ...     found = Run.load(folder)
+    >>> found.complete, [(cell.method, cell.budget, cell.n_features) for cell in found.ok]
+    (True, [('PCA', 6, 2)])
     """
 
     def __init__(

@@ -55,6 +55,17 @@ class Kernel:
         Share of the feature's variance.
     raises : bool
         Whether the feature rises with the size of the kernel's output.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_features
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> kernel = explain_features(model, rec)[0].kernels[0]
+    >>> kernel.times.shape, kernel.weights.shape
+    ((9,), (9,))
     """
 
     times: Array
@@ -81,6 +92,19 @@ class WindowContributions:
         By channel and by part of the window; with ``rest`` they sum to ``value``.
     rest : float
         What blocks add that are nowhere in the signal; 0 without any.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_features
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> windows = explain_features(model, rec)[0].windows
+    >>> [(window.role, window.signal.shape) for window in windows]
+    [('highest', (2, 64)), ('typical', (2, 64)), ('lowest', (2, 64))]
+    >>> bool(abs(windows[0].contributions.sum() + windows[0].rest - windows[0].value) < 1e-4)
+    True
     """
 
     role: str
@@ -142,6 +166,17 @@ class FeatureExplanation:
     units : tuple of str
         Of the channels, where the recordings know them.
     sentence : str
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_features
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> found = explain_features(model, rec)[0]
+    >>> found.index, found.n_windows, found.channels, list(found.blocks)
+    (0, 60, ('ch0', 'ch1'), ['spectrogram', 'random convolutions'])
     """
 
     index: int
@@ -272,6 +307,20 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
     constant : (n,) array
         What is nowhere in the signal: 0 with the blocks of this library. With it, contributions
         sum to ``transform(X)[:, feature]``.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import signal_contributions
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> made, constant = signal_contributions(model, rec[:5], feature=0)
+    >>> made.shape, constant.shape
+    ((5, 2, 64), (5,))
+    >>> total = made.sum(axis=(1, 2)) + constant
+    >>> np.allclose(total, model.transform(rec[:5])[:, 0], atol=1e-4)
+    True
     """
     extractor = _features_of(model)
     out = read_out(extractor)

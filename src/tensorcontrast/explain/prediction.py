@@ -40,6 +40,18 @@ class PredictionExplanation:
     block_names : tuple of str
     intercept : (n,) array
         Contribution that is the same for all windows of the two classes.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_predictions
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, n_classes=3, random_state=0)
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    >>> model = ContrastiveClassifier(features, random_state=0).fit(rec)
+    >>> found = explain_predictions(model, rec[:5])
+    >>> found.log_odds.shape, found.features.shape, found.block_names
+    ((5,), (5, 4), ('spectrogram', 'random convolutions'))
     """
 
     classes: tuple[str, ...]

@@ -37,6 +37,13 @@ class Term:
     """An amplitude: of a band (two frequencies) in some channels, in a part of the window.
 
     The band (0, 0) is the offset: how far the mean of the window is from zero.
+
+    Examples
+    --------
+    >>> from tensorcontrast.explain import Term
+    >>> term = Term(band=(8.0, 12.0), channels=("C3", "C4"), part="first half")
+    >>> term.is_offset, Term((0.0, 0.0), ("C3",), "window").is_offset
+    (False, True)
     """
 
     band: tuple[float, float]
@@ -51,7 +58,19 @@ class Term:
 
 @dataclass(frozen=True)
 class Strength:
-    """The amplitude, or ratio of two, that a feature follows best."""
+    """The amplitude, or ratio of two, that a feature follows best.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> from tensorcontrast.explain import explain_features
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> found = explain_features(model, rec)[0].strength
+    >>> found.n_windows, -1 <= found.correlation <= 1, set(found.term.channels) <= set(rec.channels)
+    (30, True, True)
+    """
 
     correlation: float
     """Of the feature with the logarithm of the amplitude or ratio, over ``n_windows``."""

@@ -28,6 +28,18 @@ class Component:
     ``channel_weights``, ``frequency_profile`` and ``time_profile`` are the component: the pattern
     of the spectrogram block (empty without one). ``explanation`` is of the feature, all blocks
     together; None where the features are no weighted sum of blocks.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> component = describe_components(model.fit(rec), n_components=1)[0]
+    >>> component.channels, component.channel_weights.shape
+    (('ch0', 'ch1'), (2,))
+    >>> component.frequencies.shape == component.frequency_profile.shape
+    True
     """
 
     index: int
@@ -87,6 +99,17 @@ def describe_components(
         Their features, where these are known.
     only : sequence of int, optional
         These features, in this order.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> W = model.fit_transform(rec)
+    >>> found = describe_components(model, features=W, y=rec.y, classes=rec.classes)
+    >>> len(found), found[0].classes
+    (4, ('class0', 'class1', 'class2'))
     """
     spectrogram = model.spectrogram_
     linear = isinstance(model.decompose_, CPEstimator)

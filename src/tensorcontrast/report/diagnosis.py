@@ -171,6 +171,14 @@ def plot_rank_curve(curve: RankCurve) -> Figure:
     ----------
     curve : RankCurve
         Of :func:`tensorcontrast.evaluate.rank_curve`.
+
+    Examples
+    --------
+    >>> from tensorcontrast.evaluate import RankCurve, RankPoint
+    >>> points = (RankPoint(2, 2e6, 0.5, 99.0, 0.9), RankPoint(4, 1e6, 0.7, 80.0, 0.95))
+    >>> curve = RankCurve(points, 4, "the smallest BIC", None, 60, "subjects")
+    >>> [axis.get_title(loc="left") for axis in plot_rank_curve(curve).axes]
+    ['Information criterion', 'Halves of the subjects', 'Core consistency']
     """
     panels: list[tuple[str, str, list[float | None]]] = [
         ("Information criterion", "BIC (millions)", [p.bic / 1e6 for p in curve.points]),

@@ -43,6 +43,16 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
         With ``curve_iteration``, ``curve_error``, ``iteration`` and ``accuracy``.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> stages = {
+    ...     "curve_iteration": np.arange(1, 4), "curve_error": np.array([0.9, 0.6, 0.5]),
+    ...     "iteration": np.array([1, 3]), "accuracy": np.array([0.5, 0.7]),
+    ... }
+    >>> figure = plot_iterations({"PLC": stages})
+    >>> [axis.get_ylabel() for axis in figure.axes]
+    ['relative error', 'accuracy']
     """
     if not stages:
         raise InvalidInputError("there are no stages to draw; run `bench figures` first")
@@ -90,6 +100,17 @@ def plot_true_graph(
         Which rows; default: "CPD", "PLC" and "PLC (true graph)".
     narrow : bool, default=False
         Draw for the screen of a phone.
+
+    Examples
+    --------
+    >>> from tensorcontrast.report import score_tables
+    >>> cells = [
+    ...     {"dataset": "d", "method": m, "seed": s, "budget": 30, "accuracy": a + s / 100}
+    ...     for m, a in (("PLC", 0.6), ("PLC (true graph)", 0.7)) for s in range(2)
+    ... ]
+    >>> figure = plot_true_graph(score_tables(cells)[0])
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['PLC', 'PLC (true graph)']
     """
     wanted = ("CPD", "PLC", "PLC (true graph)") if methods is None else methods
     rows = [row for row in table.rows if row.method in wanted]
@@ -136,6 +157,17 @@ def plot_ablation(
         Which label budget; default: the fewest, the middle and all, one panel each.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> from tensorcontrast.report import score_tables
+    >>> cells = [
+    ...     {"dataset": "d", "method": m, "seed": s, "budget": 30, "accuracy": a + s / 100}
+    ...     for m, a in (("w/o PLC", 0.6), ("PLC", 0.7)) for s in range(2)
+    ... ]
+    >>> figure = plot_ablation(score_tables(cells)[0])
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['PLC', 'w/o PLC']
     """
     wanted = list(methods or ["PLC", *(r.method for r in table.rows if r.method[:3] == "w/o")])
     rows = sorted(
@@ -182,6 +214,15 @@ def plot_tsne_stages(
         Names; default: ``stages["classes"]``.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> start, end = np.random.default_rng(0).normal(size=(2, 20, 2))
+    >>> stages = {"tsne_start": start, "tsne_end": end + 5 * y[:, None], "tsne_y": y}
+    >>> figure = plot_tsne_stages(stages, ["rest", "walk"])
+    >>> [axis.get_title(loc="left") for axis in figure.axes]
+    ['At the start', 'At convergence']
     """
     need(stages, "tsne_start", "tsne_end", "tsne_y")
     names = _classes(stages, classes)
@@ -219,6 +260,14 @@ def plot_adjacency(
         How many, the first and the last among them.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> stages = {"iteration": np.array([1, 9]), "pseudo": np.stack([np.arange(20) % 2, y]), "y": y}
+    >>> figure = plot_adjacency(stages, ["rest", "walk"])
+    >>> [axis.get_title(loc="left") for axis in figure.axes]
+    ['iteration 1', 'iteration 9', 'true graph']
     """
     need(stages, "iteration", "pseudo", "y")
     names = _classes(stages, classes)
@@ -257,6 +306,15 @@ def plot_seeds(
         Names; default: ``seeds["classes"]``.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> pseudo, ari = np.stack([y, 1 - y]), np.ones((2, 2))
+    >>> seeds = {"seeds": np.arange(2), "pseudo": pseudo, "y": y, "ari": ari}
+    >>> figure = plot_seeds(seeds, ["rest", "walk"])
+    >>> [axis.get_title(loc="left") for axis in figure.axes]
+    ['seed 0', 'seed 1', 'agreement']
     """
     need(seeds, "seeds", "pseudo", "y", "ari")
     names = _classes(seeds, classes)

@@ -66,6 +66,16 @@ def plot_components(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> figure = plot_components(model.fit(rec), n_components=2)
+    >>> len(figure.axes)  # channels, frequencies and time scales of two features
+    6
     """
     found = describe_components(
         model,
@@ -157,6 +167,13 @@ def plot_convergence(source: Any, *, narrow: bool = False) -> Figure:
         ``reconstruction_error`` or ``objective``.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> history = {"reconstruction_error": [0.9, 0.6, 0.5], "contrast": [np.nan, 0.4, 0.7]}
+    >>> figure = plot_convergence(history)
+    >>> [axis.get_title(loc="left") for axis in figure.axes]
+    ['Reconstruction', 'Contrast']
     """
     history = history_of(source)
     panels = [
@@ -222,6 +239,14 @@ def plot_embedding(
         How features become points; None takes them as they are.
     random_state : int
         Seed of t-SNE and of the draw.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> W = 5 * y[:, None] + np.random.default_rng(0).normal(size=(20, 4))
+    >>> figure = plot_embedding(W, y, classes=["rest", "walk"], method="pca")
+    >>> figure.axes[0].get_xlabel()
+    'principal component 1'
     """
     values = np.asarray(features)
     if values.ndim != 2:
@@ -265,6 +290,14 @@ def plot_graph(
         Seed of the draw of 600 samples where there are more.
     narrow : bool, default=False
         Draw panels below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> y = np.repeat([0, 1], 10)
+    >>> pseudo = np.r_[y[:-1], 0]
+    >>> figure = plot_graph(pseudo, y, classes=["rest", "walk"])
+    >>> [axis.get_title(loc="left") for axis in figure.axes]
+    ['pseudo graph', 'true graph']
     """
     labels = np.asarray(getattr(source, "labels_", source))
     if labels.ndim != 1:
@@ -312,6 +345,17 @@ def plot_label_curve(
         Which rows; default: all.
     narrow : bool, default=False
         Draw panels and legend below each other, for the screen of a phone.
+
+    Examples
+    --------
+    >>> from tensorcontrast.report import score_tables
+    >>> cells = [
+    ...     {"dataset": "d", "method": m, "seed": 0, "budget": b, "accuracy": a + b / 100}
+    ...     for m, a in (("CPD", 0.5), ("PLC", 0.6)) for b in (10, 30)
+    ... ]
+    >>> figure = plot_label_curve(score_tables(cells))
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['CPD', 'PLC']
     """
     if isinstance(source, ScoreTable):
         tables = [source]

@@ -72,6 +72,16 @@ def report_from_model(
         Fit the decomposition again, with other seeds and to halves of the subjects, and say which
         components can be trusted. It takes about four times as long as the fit of the
         decomposition.
+
+    Examples
+    --------
+    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast.datasets import make_synthetic
+    >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> report = report_from_model(model.fit(rec), rec, title="Test", diagnose=False)
+    >>> report.title, len(report.views[0].components)
+    ('Test', 4)
     """
     views = []
     if isinstance(model, ContrastiveClassifier):

@@ -41,6 +41,19 @@ def report_from_run(run: Run | str | Path, *, metric: str = "accuracy") -> Repor
         A run, or its folder.
     metric : {"accuracy", "balanced_accuracy", "macro_f1"}
         Score of the tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.evaluate import BenchConfig
+    >>> from tensorcontrast.evaluate.runner import run
+    >>> data = {"name": "synthetic", "options": {"n_samples": 60, "n_channels": 2, "n_times": 64}}
+    >>> few = {"methods": [{"name": "cpd"}], "seeds": 1, "budgets": [6], "draws": 1, "rank": 3}
+    >>> config = BenchConfig.from_data({"datasets": [data], **few})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = report_from_run(run(config, folder, n_jobs=1))
+    >>> report.title, [table.dataset for table in report.tables]
+    ('Benchmark', ['synthetic'])
     """
     if isinstance(run, str | Path):
         from tensorcontrast.evaluate.run import Run

@@ -180,6 +180,15 @@ def save_figure(
     name : str
         File name without suffix: letters, digits, ``-`` and ``_``.
     formats : sequence of {"png", "svg", "pdf"}
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.report import plot_graph
+    >>> figure = plot_graph([0, 0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save_figure(figure, folder, "graph")]
+    ['graph.png', 'graph.svg']
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise InvalidInputError(f"figure name {name!r} may hold letters, digits, - and _ only")

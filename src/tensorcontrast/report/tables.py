@@ -201,6 +201,16 @@ def score_tables(
         Figures of the paper.
     notes : mapping of dataset to sequence of str, optional
         Where data or protocol differ.
+
+    Examples
+    --------
+    >>> cells = [
+    ...     {"dataset": "d", "method": m, "seed": s, "budget": 30, "accuracy": a + s / 100}
+    ...     for m, a in (("CPD", 0.6), ("PLC", 0.7)) for s in range(2)
+    ... ]
+    >>> (table,) = score_tables(cells)
+    >>> table.budgets, [row.method for row in table.rows]
+    (('30',), ['CPD', 'PLC'])
     """
     if metric not in METRICS:
         raise InvalidInputError(f"metric {metric!r} is not one of {', '.join(METRICS)}")
@@ -228,6 +238,19 @@ def run_tables(run: Run, *, metric: str = "accuracy") -> list[ScoreTable]:
     """Gather what a run has finished into one table per data set, the paper's figures next to.
 
     Notes on a method stand in its row; those on data and protocol are the table's notes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from tensorcontrast.evaluate import BenchConfig
+    >>> from tensorcontrast.evaluate.runner import run
+    >>> data = {"name": "synthetic", "options": {"n_samples": 60, "n_channels": 2, "n_times": 64}}
+    >>> few = {"methods": [{"name": "cpd"}], "seeds": 1, "budgets": [6], "draws": 1, "rank": 3}
+    >>> config = BenchConfig.from_data({"datasets": [data], **few})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (table,) = run_tables(run(config, folder, n_jobs=1))
+    >>> table.dataset, table.budgets, [row.method for row in table.rows]
+    ('synthetic', ('6',), ['CPD'])
     """
     notes: dict[tuple[str, str], str] = {}
     published: dict[tuple[str, str], Published] = {}

@@ -47,6 +47,15 @@ def write_report(
     -------
     Path
         The report.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> report = ReportData("A test", ["Does it work?"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_report(report, folder, format="md")
+    ...     path.name, path.read_text(encoding="utf-8").splitlines()[0]
+    ('report.md', '# A test')
     """
     target, kind = _target(Path(path), format)
     report = _gathered(source)

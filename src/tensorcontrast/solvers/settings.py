@@ -136,6 +136,14 @@ class PaperALS(ALS):
         When a fit starts and ends.
     batch_size, step_size, fresh_views, compress, forgetting : see :class:`ALS`
         What a sweep goes over.
+
+    Examples
+    --------
+    >>> from tensorcontrast import PLC, PaperALS
+    >>> PLC.paper(rank=8).als.units
+    'sample'
+    >>> PLC(rank=8, solver="als", als=PaperALS(laplacian="literal", units="paper"))
+    PLC(als=PaperALS(laplacian='literal', units='paper'), rank=8, solver='als')
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -202,6 +210,12 @@ class Gradient(BaseEstimator):
         Windows per step.
     contrast : {"softmax", "signed"}, default="softmax"
         Softmax over the pseudo graph (E20), or the linear form of the paper (E7).
+
+    Examples
+    --------
+    >>> from tensorcontrast import PLC, Gradient
+    >>> PLC(rank=8, solver="tied", gradient=Gradient(n_epochs=5))
+    PLC(gradient=Gradient(n_epochs=5), rank=8, solver='tied')
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
