@@ -640,7 +640,7 @@ def test_suggestions_filled_in_by_hand_train_the_next_model(cli, place, trained,
     listed = set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", keys)))
     assert set(done.json) - {"command", "warnings"} == listed
     assert done.json["labelled"] == sum(trained[1]["labels"].values())
-    assert 0.8 < done.json["accuracy"]["low"] < done.json["accuracy"]["accuracy"] <= 1
+    assert 0.5 < done.json["accuracy"]["low"] < done.json["accuracy"]["accuracy"] <= 1
     assert 0 <= done.json["changed_by_last_labels"] < 0.5
 
     for row in rows[:9]:  # three are left empty
