@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -291,13 +292,28 @@ def uninterrupted(tmp_path_factory):
     return run(BenchConfig.from_data(SLOW), tmp_path_factory.mktemp("runs") / "whole", n_jobs=1)
 
 
+def is_alive(group):
+    """Whether a process of the group runs; those that ended and wait for their parent do not."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    states = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()  # state, parent, group, …
+        except OSError:  # it has ended
+            continue
+        if int(fields[2]) == group:
+            states.append(fields[0])
+    return not states or any(state not in "ZX" for state in states)
+
+
 def wait_for_the_end_of_group(group):
     """Workers end with the process that started them."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
+        if not is_alive(group):
             return
         time.sleep(0.05)
     os.killpg(group, signal.SIGKILL)
