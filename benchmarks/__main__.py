@@ -14,7 +14,6 @@ SUITES = {
     "signals": ("Signals to tensors", signals.rows),
     "latency": ("Single windows and live signals", latency.rows),
     "tensorly": ("Fits against TensorLy", scale.tensorly_rows),
-    "compression": ("Compression", partial(scale.rows, scale.compression)),
     "peers": ("Peers", partial(scale.rows, peers.peers)),
     "ptbxl": ("PTB-XL", ptbxl.rows),
     "scale": ("Growth", partial(scale.rows, scale.growth)),

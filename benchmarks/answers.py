@@ -31,17 +31,15 @@ from benchmarks.common import RESULTS, environment
 from tensorcontrast import ContrastiveClassifier, ContrastiveFeatures
 from tensorcontrast.classify.calibration import expected_calibration_error
 from tensorcontrast.errors import TensorContrastWarning
-from tensorcontrast.evaluate import data
 from tensorcontrast.evaluate.archive import (
     BUDGETS,
     HALVES,
     NAMES,
-    archive_config,
+    archive_benchmark,
     of_half,
     require,
 )
-from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig
-from tensorcontrast.evaluate.scoring import Task, draws_of
+from tensorcontrast.evaluate.benchmark import Benchmark, Dataset, draws_of
 from tensorcontrast.recordings import Recordings
 
 PEERS = ("MiniRocket + ridge", "MultiRocket-Hydra", "QUANT + trees")
@@ -61,31 +59,30 @@ class Remembering(ContrastiveClassifier):
 
     kept: ClassVar[dict[bytes, NDArray[Any]]] = {}
 
-    def _rows(self, signals: NDArray[Any], X: Any = None) -> NDArray[Any]:
+    def _classifier_rows(self, signals: NDArray[Any]) -> NDArray[Any]:
         names = [blake2b(window.tobytes(), digest_size=16).digest() for window in signals]
         new = [place for place, name in enumerate(names) if name not in self.kept]
         if new:
-            made = super()._rows(signals[new])
+            made = super()._classifier_rows(signals[new])
             self.kept.update((names[place], row) for place, row in zip(new, made, strict=True))
         return np.stack([self.kept[name] for name in names])
 
 
 def judged(
-    config: BenchConfig, dataset: DatasetConfig, seed: int, most: int, *, smooth: bool
+    benchmark: Benchmark, dataset: Dataset, seed: int, most: int, *, smooth: bool
 ) -> Iterator[dict[str, Any]]:
     """Scores of every draw of one set and seed."""
-    rec = data.load(dataset)
-    parts = data.splits(rec, dataset, config, seed)
-    task = Task(config, dataset, config.methods[0], seed, config.budgets)
+    rec = dataset.load()
+    parts = dataset.splits(rec, seed, benchmark.draws)
     unlabelled = parts[0].unlabelled
     if len(unlabelled) > most:
         chosen = np.random.default_rng(seed).choice(unlabelled, most, replace=False)
         unlabelled = np.sort(chosen)
     model: ContrastiveClassifier | None = None
     Remembering.kept.clear()
-    budgets = (60,) if smooth else config.budgets
+    budgets = (60,) if smooth else benchmark.budgets
     for budget in budgets:
-        for draw in draws_of(rec, task, parts, budget):
+        for draw in draws_of(rec, parts, budget, seed, benchmark):
             rows = draw.labelled
             if model is None:
                 features = ContrastiveFeatures(rec.fs, rec.channels)
@@ -281,18 +278,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = given.sets.split(",") if given.sets else None
     if given.smooth and names is None:
         names = ["HAR", "Sleep-EDF"]
-    config = archive_config(sets=names, half=given.half, seeds=given.seeds)
-    require(config.datasets)
+    benchmark = archive_benchmark(sets=names, half=given.half)
+    require(benchmark.datasets)
     result: dict[str, Any] = {"scores": {}, "smoothing": {}}
     if given.result.exists():
         result |= json.loads(given.result.read_text(encoding="utf-8"))
-    for dataset in config.datasets:
+    for dataset in benchmark.datasets:
         begin = time.perf_counter()
         found: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for seed in range(given.seeds):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TensorContrastWarning)
-                for row in judged(config, dataset, seed, given.most, smooth=given.smooth):
+                for row in judged(benchmark, dataset, seed, given.most, smooth=given.smooth):
                     found[str(row["budget"])].append(row)
         scores = {
             "seeds": given.seeds,

@@ -36,14 +36,11 @@ from sklearn.exceptions import ConvergenceWarning
 import distributed
 from benchmarks.common import Row, show, write
 from benchmarks.decompose import tensor
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
-from tensorcontrast.decompose.options import build
+from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor
 
-RANK, DIMS, CORE = 32, (9, 33, 9), (9, 19, 6)
+RANK, DIMS = 32, (9, 33, 9)
 #: Samples of a block: 55 MB of tensors, as Dask's own advice has it.
 BLOCK = 5_120
-#: Windows and workers that the page plans for.
-PLANNED, FLEET = 10**7, 50
 
 
 def stored(n: int, folder: Path, block: int = BLOCK) -> Path:
@@ -108,10 +105,8 @@ def models(iterations: int, callback: Any = None) -> dict[str, Any]:
     """Estimators whose iterations go over all samples, so many of them."""
     params = dict(rank=RANK, max_iter=iterations, tol=0, random_state=0, callback=callback)
     return {
-        # On given cores, so that no sketch of the samples takes their place.
-        "CPD": build(CPD, **params, compress=CORE),
-        "PLC.paper": PLC.paper(**params),
-        "ATD": build(ATD, **params),
+        "CPD": CPD(**params),
+        "PLC": PLC(**params),
     }
 
 
@@ -167,16 +162,10 @@ def traffic(sizes: tuple[int, int], folder: Path) -> list[Row]:
                     at_most=1.2,
                 )
             )
-    core = 32 * RANK
-    rows += [
-        Row(f"cores of one view of {PLANNED:,} windows", PLANNED * core * 4 / 2**30, "GiB"),
-        Row(
-            f"cores of both views on each of {FLEET} workers",
-            2 * PLANNED * core * 4 / FLEET / 2**30,
-            "GiB",
-        ),
-        Row("a partial sum: Q and WᵀW in float64", (RANK * core + RANK**2) * 8 / 1024, "KiB"),
-    ]
+    size = int(np.prod(DIMS))
+    rows.append(
+        Row("a partial sum: Q and WᵀW in float64", (RANK * size + RANK**2) * 8 / 1024, "KiB")
+    )
     return rows
 
 
@@ -291,11 +280,8 @@ def overhead(n: int, folder: Path, repeats: int = 3) -> list[Row]:
     """Time whole fits on two workers and in this process, each from the store to the model."""
     path, rows = folder / f"{n}.zarr", []
     timed = {
-        "CPD, 30 sweeps over all samples": lambda: build(
-            CPD, rank=RANK, max_iter=30, tol=0, compress=None, random_state=0
-        ),
-        "CPD, 30 iterations": lambda: build(CPD, rank=RANK, max_iter=30, tol=0, random_state=0),
-        "PLC, 30 iterations": lambda: build(PLC, rank=RANK, max_iter=30, tol=0, random_state=0),
+        "CPD, 30 sweeps": lambda: CPD(rank=RANK, max_iter=30, tol=0, random_state=0),
+        "PLC, 30 sweeps": lambda: PLC(rank=RANK, max_iter=30, tol=0, random_state=0),
     }
     for name, make in timed.items():
         here, there = np.inf, np.inf
@@ -369,7 +355,7 @@ def grown(n: int, shape: tuple[int, int], size: int) -> Cost:
     model = ContrastiveFeatures(
         fs=64.0,
         tensorize=SpectrogramTensor(n_quantiles=9),
-        decompose=build(PLC, rank=8, max_iter=30, tol=0, random_state=0),
+        decompose=PLC(rank=8, max_iter=30, tol=0, random_state=0),
         random_state=0,
     )
     with cluster(2) as client:

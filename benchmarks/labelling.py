@@ -39,9 +39,8 @@ from tensorcontrast.classify.suggest import (
     reduced_rows,
 )
 from tensorcontrast.errors import TensorContrastWarning
-from tensorcontrast.evaluate import data
-from tensorcontrast.evaluate.archive import HALVES, NAMES, archive_config, of_half, require
-from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig
+from tensorcontrast.evaluate.archive import HALVES, NAMES, archive_benchmark, of_half, require
+from tensorcontrast.evaluate.benchmark import Benchmark, Dataset
 from tensorcontrast.evaluate.peers import MiniRocketFeatures
 
 Array = NDArray[Any]
@@ -84,10 +83,10 @@ class Pool:
         return replace(self, R_test=self.R, y_test=self.y)
 
 
-def parts(rec: Any, dataset: DatasetConfig, config: BenchConfig, seed: int) -> tuple[Array, Array]:
+def parts(rec: Any, dataset: Dataset, benchmark: Benchmark, seed: int) -> tuple[Array, Array]:
     """Windows to choose from and to test on."""
-    split = data.splits(rec, dataset, config, seed)[0]
-    if config.split_of(dataset) == "official":  # the test subjects are halved there
+    split = dataset.splits(rec, seed, benchmark.draws)[0]
+    if dataset.split == "official":  # the test subjects are halved there
         pool, test = split.unlabelled, np.union1d(split.train, split.test)
     else:
         pool, test = np.union1d(split.unlabelled, split.train), np.sort(split.test)
@@ -108,8 +107,8 @@ def fitted(rec: Any, pool: Array, test: Array, seed: int) -> dict[str, Array]:
     model.fit(rec.X[pool], y)
     return {
         "W": model.extractor_.transform(rec.X[pool]),
-        "R": model._rows(rec.X[pool]).astype(np.float32),
-        "Rt": model._rows(rec.X[test]).astype(np.float32),
+        "R": model.rows(rec.X[pool]).astype(np.float32),
+        "Rt": model.rows(rec.X[test]).astype(np.float32),
         "y": rec.y[pool],
         "yt": rec.y[test],
         "groups": np.zeros(0) if rec.groups is None else np.asarray(rec.groups)[pool],
@@ -117,7 +116,7 @@ def fitted(rec: Any, pool: Array, test: Array, seed: int) -> dict[str, Array]:
 
 
 def pool_of(
-    rec: Any, dataset: DatasetConfig, config: BenchConfig, seed: int, cache: Path | None
+    rec: Any, dataset: Dataset, benchmark: Benchmark, seed: int, cache: Path | None
 ) -> Pool:
     """Windows of one set and seed, from the cache where they are there."""
     file = None if cache is None else cache / f"{dataset.label}-{seed}.npz"
@@ -125,7 +124,7 @@ def pool_of(
         with np.load(file) as found:
             kept = dict(found.items())
     else:
-        kept = fitted(rec, *parts(rec, dataset, config, seed), seed)
+        kept = fitted(rec, *parts(rec, dataset, benchmark, seed), seed)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             np.savez(file, **kept)
@@ -324,10 +323,10 @@ def stopping(pool: Pool, choose: Strategy, run: int) -> dict[str, list[float]]:
 
 
 def minirocket(
-    rec: Any, dataset: DatasetConfig, config: BenchConfig, seed: int, runs: int
+    rec: Any, dataset: Dataset, benchmark: Benchmark, seed: int, runs: int
 ) -> list[dict[str, float]]:
     """Accuracies of MiniRocket's features with ridge, random labels."""
-    pool, test = parts(rec, dataset, config, seed)
+    pool, test = parts(rec, dataset, benchmark, seed)
     peer = MiniRocketFeatures(random_state=seed).fit(rec.X[pool])
     train, judged = peer.transform(rec.X[pool]), peer.transform(rec.X[test])
     out = []
@@ -356,8 +355,8 @@ def summed(rows: Sequence[dict[str, float]]) -> dict[str, list[float]]:
 
 
 def measure(
-    config: BenchConfig,
-    dataset: DatasetConfig,
+    benchmark: Benchmark,
+    dataset: Dataset,
     seeds: int,
     cache: Path | None,
     only: Sequence[str],
@@ -371,8 +370,8 @@ def measure(
         (cache / f"{dataset.label}-{seed}.npz").is_file() for seed in range(seeds)
     )
     rocket = ROCKET in wanted and ROCKET not in out
-    rec = None if cached and not rocket else data.load(dataset)
-    pools = [pool_of(rec, dataset, config, seed, cache) for seed in range(seeds)]
+    rec = None if cached and not rocket else dataset.load()
+    pools = [pool_of(rec, dataset, benchmark, seed, cache) for seed in range(seeds)]
     out["windows"] = [len(pools[0].y), len(pools[0].y_test), len(np.unique(pools[0].y))]
     for name, (choose, runs) in strategies().items():
         for told, annotator in ANNOTATORS.items():
@@ -396,7 +395,7 @@ def measure(
             found = {b: np.mean([row[b] for row in told_rows], axis=0) for b in shared}
             out[key] = {b: v.round(4).tolist() for b, v in found.items()}
     if rocket:
-        rows = [row for s in range(seeds) for row in minirocket(rec, dataset, config, s, 4)]
+        rows = [row for s in range(seeds) for row in minirocket(rec, dataset, benchmark, s, 4)]
         out[ROCKET] = summed(rows)
     return out
 
@@ -543,14 +542,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     names = given.sets.split(",") if given.sets else None
     only = given.strategies.split(";") if given.strategies else []
-    config = archive_config(sets=names, half=given.half, seeds=given.seeds)
-    require(config.datasets)
-    for dataset in config.datasets:
+    benchmark = archive_benchmark(sets=names, half=given.half)
+    require(benchmark.datasets)
+    for dataset in benchmark.datasets:
         begin = time.perf_counter()
         kept = result["scores"].get(dataset.label, {})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TensorContrastWarning)
-            found = measure(config, dataset, given.seeds, given.cache, only, kept)
+            found = measure(benchmark, dataset, given.seeds, given.cache, only, kept)
         seconds = round(time.perf_counter() - begin, 1)
         result["scores"][dataset.label] = found | {"seconds": kept.get("seconds", 0) + seconds}
         shown = {key: found[key] for key in ("random", "suggested") if key in found}

@@ -23,9 +23,8 @@ import numpy as np
 from benchmarks.common import RESULTS, environment
 from tensorcontrast import ContrastiveClassifier, export_onnx
 from tensorcontrast.errors import TensorContrastWarning
-from tensorcontrast.evaluate import data
-from tensorcontrast.evaluate.archive import archive_config, require
-from tensorcontrast.evaluate.config import DatasetConfig
+from tensorcontrast.evaluate.archive import archive_benchmark, require
+from tensorcontrast.evaluate.benchmark import Dataset
 from tensorcontrast.export import compare_onnx
 
 RESULT = RESULTS / "onnx.json"
@@ -34,9 +33,9 @@ RESULT = RESULTS / "onnx.json"
 GOAL = 1e-4
 
 
-def compared(dataset: DatasetConfig, n_fitted: int, n_compared: int) -> dict[str, Any]:
+def compared(dataset: Dataset, n_fitted: int, n_compared: int) -> dict[str, Any]:
     """Fit, export and compare the models of one set."""
-    rec = data.load(dataset)
+    rec = dataset.load()
 
     def some(count: int) -> Any:
         return rec[np.linspace(0, len(rec) - 1, min(len(rec), count)).astype(np.intp)]
@@ -76,8 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--compared", type=int, default=1000, help="windows compared, at most")
     parser.add_argument("--result", type=Path, default=RESULT, help="file of results")
     given = parser.parse_args(arguments)
-    config = archive_config(sets=given.sets.split(",") if given.sets else None, seeds=1)
-    require(config.datasets)
+    benchmark = archive_benchmark(sets=given.sets.split(",") if given.sets else None)
+    require(benchmark.datasets)
     result: dict[str, Any] = {"sets": {}}
     if given.result.exists():
         result |= json.loads(given.result.read_text(encoding="utf-8"))
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{'set':20} windows   probability labels   feature  relative answers  features answers "
         " features"
     )
-    for dataset in config.datasets:
+    for dataset in benchmark.datasets:
         found = compared(dataset, given.fitted, given.compared)
         result["sets"][dataset.label] = found
         result["environment"] = environment()

@@ -16,7 +16,6 @@ SUITES = {
     "decompose": "one iteration",
     "signals": "signals to tensors",
     "tensorly": "whole fits",
-    "compression": "fits on a sketch",
     "peers": "whole fits and peers",
     "scale": "growth and clustering",
     "distributed-time": "Dask",

@@ -12,7 +12,6 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensorcontrast import CPD, ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor
-from tensorcontrast.decompose.options import build
 
 WAVE = np.sin(np.arange(32) * 1.1 + 0.3) + np.sin(np.arange(32) ** 2 * 0.05)
 
@@ -64,7 +63,7 @@ class ConvolutionsOfMatrices(OfMatrices, ConvolutionFeatures):
 
 
 ESTIMATORS = [
-    FeaturesOfMatrices(decompose=build(CPD, rank=2, max_iter=20, tol=1e-3)),
+    FeaturesOfMatrices(decompose=CPD(rank=2, max_iter=20, tol=1e-3)),
     SpectrogramsOfMatrices(),
     ConvolutionsOfMatrices(n_components=4, n_biases=1),
 ]

@@ -9,14 +9,13 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 
 from tensorcontrast import (
-    ALS,
     ATD,
     CPD,
     PLC,
+    Algorithm1,
     ContrastiveClassifier,
     ContrastiveFeatures,
     ConvolutionFeatures,
-    Gradient,
     SpectrogramTensor,
     __version__,
     datasets,
@@ -27,8 +26,6 @@ from tensorcontrast.export import IR_VERSION, OPSET, _check_size, compare_onnx
 
 onnx = pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 runtime = pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
-
-QUICK = ALS(max_iter=5, tol=1e-1)
 
 
 def signals(n=16, n_channels=3, n_times=96, seed=0):
@@ -47,7 +44,7 @@ def written(model, tmp_path):
 def fitted(X, tensorize=None, decompose=None, **params):
     if tensorize is None:
         tensorize = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(8, n_biases=2)]
-    decompose = PLC(rank=4, n_clusters=2, als=QUICK) if decompose is None else decompose
+    decompose = PLC(rank=4, n_clusters=2, max_iter=5, tol=0) if decompose is None else decompose
     model = ContrastiveFeatures(
         tensorize=tensorize, decompose=decompose, random_state=0, n_jobs=1, **params
     )
@@ -66,7 +63,7 @@ def watch():
 
 @pytest.fixture(scope="module")
 def classifier(watch):
-    features = ContrastiveFeatures(decompose=PLC(rank=8, als=QUICK), n_jobs=1)
+    features = ContrastiveFeatures(decompose=PLC(rank=8, max_iter=5, tol=0), n_jobs=1)
     return ContrastiveClassifier(features, random_state=0).fit(watch)
 
 
@@ -128,10 +125,10 @@ def test_windows_that_cannot_be_used_have_no_answer(classifier, watch, tmp_path)
 @pytest.mark.parametrize(
     "options",
     [
-        {"representation": "sqrt-magnitude", "mean_row": True},
-        {"representation": "magnitude", "n_quantiles": 3, "mean_row": True, "norm": "ortho"},
-        {"representation": "log-magnitude", "window": "rectangular", "mean_row": True},
-        {"representation": "log-real-imag", "mean_row": True, "n_quantiles": 2},
+        {"representation": "sqrt-magnitude"},
+        {"representation": "magnitude", "n_quantiles": 3, "norm": "ortho"},
+        {"representation": "log-magnitude", "window": "rectangular"},
+        {"representation": "log-real-imag", "n_quantiles": 2},
         {"representation": "complex", "window": ("kaiser", 4.0), "n_fft": 30, "hop": 7},
         {"dtype": "float64", "n_quantiles": 4, "n_fft": 15},
     ],
@@ -140,7 +137,7 @@ def test_windows_that_cannot_be_used_have_no_answer(classifier, watch, tmp_path)
 def test_every_spectrogram(options, tmp_path):
     X = signals()
     X[:, 1] += 1e4  # as large as the others are small
-    model = fitted(X, SpectrogramTensor(**options), CPD(rank=3, als=QUICK))
+    model = fitted(X, SpectrogramTensor(**options), CPD(rank=3, max_iter=5, tol=0))
     path, _ = written(model, tmp_path)
     assert compare_onnx(model, path, X, n_timed=1).max_difference < 1e-5
 
@@ -150,19 +147,19 @@ def test_every_spectrogram(options, tmp_path):
     [
         (
             [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(8, n_biases=3)],
-            ATD(rank=3, als=QUICK),
+            ATD(rank=3, max_iter=5, tol=0),
         ),
-        (ConvolutionFeatures(8, n_biases=2, dilations="octave"), CPD(rank=3, als=QUICK)),
+        (ConvolutionFeatures(8, n_biases=2), CPD(rank=3, max_iter=5, tol=0)),
         (
             [SpectrogramTensor(dtype="float64"), ConvolutionFeatures(8, n_biases=2)],
-            PLC(rank=3, n_clusters=2, als=QUICK, block_weights=(1, 3), dtype="float64"),
+            PLC(rank=3, n_clusters=2, max_iter=5, tol=0, block_weights=(1, 3), dtype="float64"),
         ),
         (
             [ConvolutionFeatures(8, n_biases=1), SpectrogramTensor(n_quantiles=2)],
-            PLC(rank=3, n_clusters=2, solver="tied", als=QUICK, gradient=Gradient(n_epochs=1)),
+            PLC(rank=3, n_clusters=2, max_iter=5, algorithm1=Algorithm1()),
         ),
     ],
-    ids=["atd", "convolution-alone", "weights-float64", "tied"],
+    ids=["atd", "convolution-alone", "weights-float64", "algorithm1"],
 )
 def test_every_decomposition(tensorize, decompose, tmp_path):
     X = signals()
@@ -219,7 +216,7 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
     X[8:] *= 3
     X[7] *= 2  # between the classes
     y = names[(np.arange(16) >= 8).astype(int)]
-    features = ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(3, als=QUICK))
+    features = ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(3, max_iter=5, tol=0))
     model = ContrastiveClassifier(features, classifier, random_state=0).fit(X, y)
     sure = np.sort(model.predict_proba(X).max(axis=1))
     model.set_params(abstain=float(sure[3:5].mean()))
@@ -238,17 +235,17 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda X: CPD(2, als=QUICK).fit(X), "CPD takes no raw windows"),
+        (lambda X: CPD(2, max_iter=5, tol=0).fit(X), "CPD takes no raw windows"),
         (
-            lambda X: fitted(X, SpectrogramTensor(), CPD(2, als=QUICK), missing="mask"),
+            lambda X: fitted(X, SpectrogramTensor(), CPD(2, max_iter=5, tol=0), missing="mask"),
             "missing='mask': ContrastiveFeatures .* fill the gaps",
         ),
         (
-            lambda X: fitted(X, SpectrogramTensor(), PLC(2, missing="mask", als=QUICK)),
+            lambda X: fitted(X, SpectrogramTensor(), PLC(2, missing="mask", max_iter=5, tol=0)),
             "missing='mask': PLC",
         ),
         (
-            lambda X: fitted(X, FlatWindows(), CPD(2, als=QUICK)),
+            lambda X: fitted(X, FlatWindows(), CPD(2, max_iter=5, tol=0)),
             "tensorize=FlatWindows.* SpectrogramTensor and ConvolutionFeatures are",
         ),
         (
@@ -257,7 +254,7 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
         ),
         (
             lambda X: ContrastiveClassifier(
-                ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(2, als=QUICK)),
+                ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(2, max_iter=5, tol=0)),
                 smooth="viterbi",
                 dwell=3,
             ).fit(X, np.arange(16) // 8, recording=np.zeros(16)),
@@ -299,7 +296,7 @@ def test_models_that_are_not_fitted(tmp_path):
 
 @pytest.fixture(scope="module")
 def plain():
-    return fitted(signals(), SpectrogramTensor(), CPD(2, als=QUICK))
+    return fitted(signals(), SpectrogramTensor(), CPD(2, max_iter=5, tol=0))
 
 
 def test_files_are_written_whole_or_not_at_all(plain, tmp_path):

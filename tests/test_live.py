@@ -6,10 +6,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures, load_model
+from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures, load_model
 from tensorcontrast.classify import smoothing
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 REC = make_synthetic(n_samples=60, n_times=64, n_classes=3, random_state=0)
 SIGNAL = np.concatenate(list(REC.X[:12]), axis=1).astype(np.float32)
@@ -18,7 +18,7 @@ C, T = REC.X.shape[1:]
 
 @pytest.fixture(scope="module")
 def classifier():
-    features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    features = ContrastiveFeatures(decompose=PLC(rank=4, max_iter=10))
     return ContrastiveClassifier(features, random_state=0).fit(REC)
 
 
@@ -172,7 +172,7 @@ def test_gaps_where_the_model_takes_them():
     signals = REC.X.copy()
     signals[:5, 0, 10:20] = np.nan
     model = ContrastiveFeatures(  # no rate: seconds are unknown
-        missing="mask", decompose=PLC(rank=3, als=ALS(tol=1e-2)), random_state=0
+        missing="mask", decompose=PLC(rank=3, max_iter=10), random_state=0
     ).fit(signals)
     (found,) = model.stream().push(signals[0])
     wanted = model.transform(signals[:1])[0]
@@ -182,3 +182,25 @@ def test_gaps_where_the_model_takes_them():
         model.stream(hop_s=1)
     with pytest.raises(InvalidInputError, match="is inf"):
         model.stream().push(np.full((C, 3), np.inf))
+
+
+def test_a_stream_recovers_from_a_huge_sample(classifier, smooth):
+    signal = SIGNAL.copy()
+    signal[1, 2 * T + 5] = 1e38
+    starts, X = windows(T, signal)
+    for model in (classifier, smooth):
+        stream = model.stream()
+        with pytest.warns(TensorContrastWarning, match="1e"):
+            found = stream.push(signal)
+        assert [f.start for f in found] == starts
+        bad = [np.isnan(f.probabilities).any() for f in found]
+        assert np.flatnonzero(bad).tolist() == [2]
+        assert found[2].label == ""
+    expected = classifier.predict(np.delete(X, 2, axis=0))
+    stream = classifier.stream()
+    with pytest.warns(TensorContrastWarning):
+        labels = [f.label for f in stream.push(signal)]
+    assert np.delete(labels, 2).tolist() == expected.tolist()
+    with pytest.warns(TensorContrastWarning):
+        features = classifier.extractor_.stream().push(signal)
+    assert [bool(np.isnan(f.features).any()) for f in features] == bad

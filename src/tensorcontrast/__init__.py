@@ -6,10 +6,12 @@ The public names are imported when they are first used, so that the command line
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tensorcontrast.version import __version__
+
 if TYPE_CHECKING:
     from tensorcontrast import augment, datasets
     from tensorcontrast.classify import ContrastiveClassifier, suggest_windows
-    from tensorcontrast.decompose import ALS, ATD, CPD, PLC, Gradient, PaperALS
+    from tensorcontrast.decompose import ATD, CPD, PLC, Algorithm1
     from tensorcontrast.errors import TensorContrastError
     from tensorcontrast.export import export_onnx
     from tensorcontrast.features import ContrastiveFeatures
@@ -17,18 +19,14 @@ if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 
-__version__ = "0.1.0.dev0"
-
 __all__ = [
-    "ALS",
     "ATD",
     "CPD",
     "PLC",
+    "Algorithm1",
     "ContrastiveClassifier",
     "ContrastiveFeatures",
     "ConvolutionFeatures",
-    "Gradient",
-    "PaperALS",
     "Recordings",
     "SpectrogramTensor",
     "TensorContrastError",
@@ -42,9 +40,7 @@ __all__ = [
 
 #: Module of each public name; a module stands for itself.
 _LAZY = {
-    "ALS": "decompose",
-    "Gradient": "decompose",
-    "PaperALS": "decompose",
+    "Algorithm1": "decompose",
     "ATD": "decompose",
     "CPD": "decompose",
     "PLC": "decompose",

@@ -24,15 +24,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.classifier import FEATURE_LENGTH
+from tensorcontrast.classify.block_rows import FEATURE_LENGTH
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.errors import InvalidInputError, MissingDependencyError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io.atomic import atomic_write
-from tensorcontrast.tensorize.blocks import SignalBlocks
+from tensorcontrast.readout import BlockMap
+from tensorcontrast.tensorize.blocks import mean_counts
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures, _Convolutions
 from tensorcontrast.tensorize.quantile_pooling import quantile_weights
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.version import __version__
 
 __all__ = ["IR_VERSION", "OPSET", "Comparison", "compare_onnx", "export_onnx"]
 
@@ -309,8 +311,6 @@ class _Graph:
 
 def _model_proto(onnx: Any, model: Any) -> Any:
     """Return the model with its graph and metadata, checked."""
-    from tensorcontrast import __version__
-
     helper, kinds = onnx.helper, onnx.TensorProto
     features = _features_of(model)
     g = _Graph(onnx)
@@ -329,7 +329,7 @@ def _model_proto(onnx: Any, model: Any) -> Any:
         properties["classes"] = model.classes_.tolist()
         properties["abstain"] = model.abstain
     else:
-        rows = g.cast(_features_alone(g, signals, features), np.float32)
+        rows = g.cast(_features(g, features, _values(g, signals, features)), np.float32)
         g.add("Where", whole, rows, g.constant(np.float32(np.nan)), name="features")
         rank = int(features.decompose_.rank_)
         made = [helper.make_tensor_value_info("features", kinds.FLOAT, ["n", rank])]
@@ -449,11 +449,6 @@ def _spectrogram(g: _Graph, signals: _Signals, block: SpectrogramTensor) -> str:
         elif frames.representation == "log-magnitude":
             size = _log(g, size, frames)
         parts = [size]
-    if frames.mean_row:
-        mean = _mean_row(g, real, frames)
-        zero = g.add("Mul", mean, g.constant(dtype.type(0)))
-        rows = [mean, zero][: len(parts)]
-        parts = [g.add("Concat", *pair, axis=3) for pair in zip(parts, rows, strict=True)]
     made = parts[0] if len(parts) == 1 else g.add("Concat", *parts, axis=1)
     made = g.add("Transpose", made, perm=[0, 1, 3, 2])  # n, c', f, frames
     if frames.n_quantiles is None:
@@ -468,25 +463,8 @@ def _log(g: _Graph, values: str, frames: Any) -> str:
     return g.add("Log", g.add("Add", values, g.constant(frames.dtype.type(frames.floor))))
 
 
-def _mean_row(g: _Graph, real: str, frames: Any) -> str:
-    """Signed means (n, c, frames, 1), under the law of the other rows."""
-    total = float(frames.n_fft if frames.window is None else frames.window.sum(dtype=float))
-    total /= frames.n_fft**0.5 if frames.norm == "ortho" else 1
-    mean = g.add("Slice", real, g.integers(0), g.integers(1), g.integers(3))
-    mean = g.cast(g.add("Div", mean, g.constant(frames.dtype.type(total))), np.float64)
-    if frames.representation != "magnitude":
-        size = g.add("Abs", mean)
-        if frames.representation == "sqrt-magnitude":
-            size = g.add("Sqrt", size)
-        else:
-            size = g.add("Div", size, g.constant(np.float64(frames.floor)))
-            size = g.add("Log", g.add("Add", size, g.constant(np.float64(1))))
-        mean = g.add("Mul", g.add("Sign", mean), size)
-    return g.cast(mean, frames.dtype)
-
-
-def _centred_ppv(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> str:
-    """PPV (n, m) less their means: what ``_KernelBank.project`` does before its product."""
+def _counts(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> str:
+    """Return counts (n, v) less their means, in the order of :meth:`.SignalBlocks.values`."""
     convolve = _Convolutions(
         block.dilations_, block.channel_weights_, block.n_times_in_, block.unit_
     )
@@ -508,98 +486,53 @@ def _centred_ppv(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> st
         for bias in block.biases_[:, i].T:
             above = g.cast(g.add("Greater", outputs, g.constant(bias)), np.float32)
             counts.append(g.add("MatMul", ones, above))  # n, 1, k
-    ppv = g.add("Transpose", g.add("Concat", *counts, axis=1), perm=[0, 2, 1])  # n, k, d·b
-    ppv = g.add("Div", ppv, g.constant(np.float32(size)))
-    return g.add("Sub", g.reshape(ppv, 0, block.biases_.size), g.constant(block.mean_))
+    flat = g.reshape(g.add("Concat", *counts, axis=1), 0, block.biases_.size)
+    return g.add("Sub", flat, g.constant(mean_counts(block)))
 
 
-def _blocks(g: _Graph, signals: _Signals, features: ContrastiveFeatures) -> list[str]:
-    """Rows (n, i_b) of each block, as ``SignalBlocks`` makes and scales them."""
-    maker, out = features._maker, []
-    for block in features._blocks():
-        if isinstance(block, SpectrogramTensor):
-            made = g.reshape(_spectrogram(g, signals, block), 0, int(np.prod(block.output_shape_)))
-        else:
-            ppv = _centred_ppv(g, signals, block)
-            made = g.add("MatMul", ppv, g.constant(block._projection))
-        out.append(made)
-    if isinstance(maker, SignalBlocks):
-        dtypes = [np.dtype(getattr(block, "dtype", np.float32)) for block in features._blocks()]
-        dtype = np.result_type(*dtypes)
-        out = [
-            g.add("Mul", g.cast(made, dtype), g.constant(dtype.type(scale)))
-            for made, scale in zip(out, maker.scales, strict=True)
-        ]
-    return out
+def _values(g: _Graph, signals: _Signals, features: ContrastiveFeatures) -> list[str]:
+    """Values (n, v_b) of each block, as :class:`.SignalBlocks` computes them."""
+    return [
+        g.reshape(_spectrogram(g, signals, block), 0, int(np.prod(block.output_shape_)))
+        if isinstance(block, SpectrogramTensor)
+        else _counts(g, signals, block)
+        for block in features.signal_blocks.transformers
+    ]
 
 
 # ------------------------------------------------------------------ features and answers
 
 
-def _features(g: _Graph, features: ContrastiveFeatures, blocks: list[str]) -> str:
-    """Features (n, r) in the type of the decomposition: what ``CPModel.features`` does."""
-    model = features.decompose_
-    dtype = model.center_.dtype
-    rows = [g.cast(block, dtype) for block in blocks]
-    flat = rows[0] if len(rows) == 1 else g.add("Concat", *rows, axis=1)
-    layout = model._layout
-    if layout is not None and model.block_weights is not None:
-        flat = g.add("Mul", flat, g.constant(layout.weigh(np.ones((1, layout.size), dtype))))
-    flat = g.add("Sub", flat, g.constant(model.center_.reshape(-1)))
-    flat = g.add("Mul", flat, g.constant(dtype.type(1) / dtype.type(model.scale_)))
-    return g.add("MatMul", flat, g.constant(model._model.projector()))
+def _mapped(g: _Graph, values: str, of_values: BlockMap) -> str:
+    """Apply an affine map to the values of a block."""
+    x = g.cast(values, of_values.matrix.dtype)
+    if of_values.offset is not None:
+        x = g.add("Sub", x, g.constant(of_values.offset))
+    product = g.add("MatMul", x, g.constant(of_values.matrix))
+    return g.add("Add", product, g.constant(of_values.constant))
 
 
-def _features_alone(g: _Graph, signals: _Signals, features: ContrastiveFeatures) -> str:
-    """Features (n, r) where nothing else needs the principal components of the PPV.
-
-    Components, scales and projector are one matrix (m, r): the file is several times smaller.
-    """
-    model, maker = features.decompose_, features._maker
-    dtype = model.center_.dtype
-    sizes = [int(np.prod(block.output_shape_)) for block in features._blocks()]
-    scales = maker.scales if isinstance(maker, SignalBlocks) else (1.0,)
-    layout = model._layout
-    if layout is not None and model.block_weights is not None:
-        scales = tuple(a * b for a, b in zip(scales, layout.scales, strict=True))
-    ends = np.cumsum([0, *sizes])
-    center = model.center_.reshape(-1)
-    exact = model._model.projector().astype(np.float64) / model.scale_
-    parts = []
-    for block, scale, at, to in zip(features._blocks(), scales, ends, ends[1:], strict=False):
-        if isinstance(block, SpectrogramTensor):
-            # Rows that hold the offset of a channel are centred first: float32 keeps the digits.
-            made = g.cast(g.reshape(_spectrogram(g, signals, block), 0, int(to - at)), dtype)
-            if scale != 1.0:
-                made = g.add("Mul", made, g.constant(dtype.type(scale)))
-            made = g.add("Sub", made, g.constant(center[at:to]))
-            parts.append(g.add("MatMul", made, g.constant(exact[at:to].astype(dtype))))
-        else:
-            matrix = scale * (block._projection.astype(np.float64) @ exact[at:to])
-            offset = -(center[at:to].astype(np.float64) @ exact[at:to])
-            ppv = g.cast(_centred_ppv(g, signals, block), dtype)
-            product = g.add("MatMul", ppv, g.constant(matrix.astype(dtype)))
-            parts.append(g.add("Add", product, g.constant(offset.astype(dtype))))
+def _features(g: _Graph, features: ContrastiveFeatures, values: list[str]) -> str:
+    """Features (n, r) in the type of the decomposition: what :class:`.Readout` does."""
+    assert features.readout is not None
+    blocks = zip(values, features.readout.blocks, strict=True)
+    parts = [_mapped(g, value, block.of_values) for value, block in blocks]
     return parts[0] if len(parts) == 1 else g.add("Sum", *parts)
 
 
 def _answers(g: _Graph, signals: _Signals, model: ContrastiveClassifier, whole: str) -> None:
-    """Make ``label`` and ``probabilities``: what ``_rows``, ``_scores`` and ``answers`` do."""
-    blocks = _blocks(g, signals, model.extractor_)
-    parts = []
-    if model.feature_mean_ is not None:
-        W = g.cast(_features(g, model.extractor_, blocks), np.float64)
-        W = g.add("Sub", W, g.constant(model.feature_mean_))
-        W = g.add("Div", W, g.constant(model.feature_deviation_))
+    """Make ``label`` and ``probabilities``: what :class:`.ClassifierRows` and ``answers`` do."""
+    values = _values(g, signals, model.extractor_)
+    maker, parts = model._classifier_rows, []
+    if maker.mean is not None:
+        W = g.cast(_features(g, model.extractor_, values), np.float64)
+        W = g.add("Sub", W, g.constant(maker.mean))
+        W = g.add("Div", W, g.constant(maker.deviation))
         parts.append(g.add("Mul", _normalised(g, W), g.constant(np.float64(FEATURE_LENGTH))))
-    if model.rows_ is not None:
-        root = g.constant(np.sqrt(np.float64(len(blocks))))
-        learned = zip(blocks, model.rows_["means"], model.rows_["projections"], strict=True)
-        for block, mean, projection in learned:
-            # Stored in float32, and converted once when the file is loaded.
-            mean, projection = (g.cast(g.constant(x), np.float64) for x in (mean, projection))
-            row = g.add("MatMul", g.add("Sub", g.cast(block, np.float64), mean), projection)
-            parts.append(g.add("Div", _normalised(g, row), root))
+    for value, of_values in zip(values, maker.maps, strict=False):
+        row = g.cast(_mapped(g, value, of_values), np.float64)
+        length = g.constant(np.float64(1 / np.sqrt(len(maker.maps))))
+        parts.append(g.add("Mul", _normalised(g, row), length))
     rows = parts[0] if len(parts) == 1 else g.add("Concat", *parts, axis=1)
     scores = g.add("MatMul", rows, g.constant(model.coef_.T))
     scores = g.add("Add", scores, g.constant(model.intercept_))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,56 +20,73 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast import augment as augmentations
 from tensorcontrast.decompose import PLC
 from tensorcontrast.decompose.base import CPEstimator
-from tensorcontrast.decompose.blocks import Joined, Layout
 from tensorcontrast.decompose.diagnosis import Diagnosis
+from tensorcontrast.decompose.inputs import Joined
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.reader import MAX_WINDOWS, Reader, read
+from tensorcontrast.io.model_files import SavedMixin
+from tensorcontrast.live import FeatureStream
+from tensorcontrast.readout import Readout
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import (
     as_signals,
     check_shape,
     some_windows,
     warn_if_transposed,
+    without_gaps,
 )
-from tensorcontrast.solvers.checkpoint import check_every, check_place
-from tensorcontrast.sources.source import BLOCK_SIZE, BlockSize, is_dask
-from tensorcontrast.tensorize.blocks import SignalBlocks, check_scales, learn_blocks
+from tensorcontrast.solvers.windows import FileWindows, forget_pages, is_dask
+from tensorcontrast.tensorize.blocks import SignalBlocks
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
-from tensorcontrast.tensorize.source import SpectrogramSource
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.arrays import as_array, as_float
 from tensorcontrast.utils.component_names import ComponentNamesMixin
 from tensorcontrast.utils.estimators import NotebookMixin, changed, changed_fitted
-from tensorcontrast.utils.progress import StageTimes, measured, stage
-
-if TYPE_CHECKING:
-    from tensorcontrast.live import FeatureStream
+from tensorcontrast.utils.progress import stage
 
 Array = NDArray[Any]
 
-#: Quantiles over time of the default spectrogram block.
 N_QUANTILES = 4
+"""Quantiles over time of the default spectrogram block."""
+
+MAX_VALUES_IN_MEMORY = 2**27
+"""Values of the rows up to which a fit keeps them in memory (512 MiB in float32)."""
+
+MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**26
+"""Windows whose augmentations give the nuisance covariance, and values of all their rows."""
+
+SIGNAL_VALUES = 2**24
+"""Values of the signals that are read from a file at a time."""
 
 
 @dataclass(frozen=True)
-class FeaturesTuning:
-    """Tuning numbers of the way from signals to tensors."""
+class KeptRows:
+    """Rows of a fit that further estimators learn from.
 
-    #: Values of the tensors up to which a fit keeps them in memory (512 MiB in float32).
-    max_values_in_memory: int = 2**27
-    #: Windows whose augmentations give the nuisance covariance.
-    max_nuisance_windows: int = 256
-    #: Values of the tensors of all these augmentations.
-    max_nuisance_values: int = 2**26
-    #: Blocks in which signals are transformed.
-    blocks: BlockSize = BLOCK_SIZE
+    Attributes
+    ----------
+    signals : SignalBlocks
+    index : (m,) int array
+        Which windows of the fit, increasing.
+    rows : (m, i) array
+        Their entries, all blocks side by side.
+    differences : (k, i) array or None
+        Differences between two draws of the augmentation of a window; None where it does nothing.
+    """
+
+    signals: SignalBlocks
+    index: NDArray[np.intp]
+    rows: Array
+    differences: Array | None
+
+    def of(self, windows: NDArray[np.intp]) -> Array:
+        """Rows of some of the kept windows."""
+        return np.asarray(self.rows[np.searchsorted(self.index, windows)])
 
 
-TUNING = FeaturesTuning()
-
-
-class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ContrastiveFeatures(
+    SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
+):
     """A few dozen features of each window of a multichannel signal, learned without labels.
 
     The signals and an augmented view of them become coupled blocks of tensors, by default a
@@ -92,8 +111,6 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         nuisance covariance. Default: :func:`tensorcontrast.augment.standard`.
     decompose : CPD, ATD or PLC, optional
         Default: ``PLC()``.
-    fresh_views : bool, default=False
-        Draw the augmented view anew each iteration, at the cost of tensors of all signals.
     missing : {"error", "mask"}, default="error"
         With "mask", NaN in signals are samples that were not observed (dropped electrodes, gaps):
         frames that hold one are left out, in ``fit`` and in ``transform``.
@@ -112,8 +129,6 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         Fitted.
     augment_, decompose_
         The other fitted parts.
-    block_scales_ : tuple of float or None
-        Number that each coupled block is multiplied with; None for one transformer.
     factors_ : list of arrays
         Factors of the first block: by default weights of channels, of frequencies and of
         quantiles over time, one column per component.
@@ -128,22 +143,20 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
-    >>> decompose = PLC(rank=8, als=ALS(tol=1e-3))
-    >>> features = ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0)
+    >>> features = ContrastiveFeatures(fs=rec.fs, decompose=PLC(rank=8), random_state=0)
     >>> model = make_pipeline(features, LogisticRegression(max_iter=1000)).fit(rec.X, rec.y)
     >>> model.predict(rec.X[:4]).shape
     (4,)
     """
 
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_maker", "_reader")
-    #: Learned attributes that model files may lack, and what they are then.
-    _learned_defaults: ClassVar[dict[str, Any]] = {"fitted_on_": None}
-    #: The short way to the features of a few windows; None where the parts have none.
-    _reader: Reader | None
+    _learned_private: ClassVar[tuple[str, ...]] = ("_signal_blocks", "_readout")
+    _signal_blocks: SignalBlocks
+    #: The affine map from signals to features; None where features are no such map.
+    _readout: Readout | None
     #: What the command line says about the windows of the fit; None where nothing is said.
     fitted_on_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -152,14 +165,11 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         "tensorize": [HasMethods(["fit", "transform"]), list, tuple, None],
         "augment": [callable, None],
         "decompose": [HasMethods(["fit", "transform"]), None],
-        "fresh_views": ["boolean"],
         "missing": [StrOptions({"error", "mask"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-    #: Limits of memory and work; tests set others.
-    _tuning: FeaturesTuning = TUNING
 
     def __init__(
         self,
@@ -169,7 +179,6 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         tensorize: Any = None,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         decompose: Any = None,
-        fresh_views: bool = False,
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -180,7 +189,6 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         self.tensorize = tensorize
         self.augment = augment
         self.decompose = decompose
-        self.fresh_views = fresh_views
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -246,10 +254,9 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         X: Any,
         y: Any = None,
         *,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
-        resume: Any = None,
-        times: StageTimes | None = None,
+        init: Any = None,
+        autosave: str | PathLike[str] | None = None,
+        every: int = 5,
     ) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
@@ -259,14 +266,13 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
             Signals. The labels of ``Recordings`` are never used unless they are passed as ``y``.
         y : array-like (n,), optional
             Labels for the decomposition: see :meth:`PLC.fit`.
-        checkpoint : path, optional
-            Write the state of the decomposition to this file; see :meth:`CPD.fit`.
-        every : int, default=10
-            Iterations from one write of the checkpoint to the next.
-        resume : path or True, optional
-            Go on from a checkpoint; it needs a ``random_state`` that gives the same view again.
-        times : tensorcontrast.utils.progress.StageTimes, optional
-            Counts the seconds of each stage.
+        init : fitted ContrastiveFeatures, optional
+            Go on from this model, such as one of ``autosave``, with its transformers.
+        autosave : path, optional
+            Write a whole model to this file every few iterations, in one piece or not at all. After
+            a crash, ``fit(X, init=load_model(path))`` goes on from there.
+        every : int, default=5
+            Iterations from one write of ``autosave`` to the next.
 
         Returns
         -------
@@ -275,31 +281,49 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         Notes
         -----
         Ctrl-C leaves a usable estimator whose ``decompose_.interrupted_`` is true, once the
-        decomposition has done an iteration; before, the estimator stays as it was. The message
-        of the KeyboardInterrupt says which, and what a checkpoint holds.
+        decomposition has done an iteration; before, the estimator stays as it was.
+        """
+        self.fit_and_keep(X, y, init=init, autosave=autosave, every=every)
+        return self
+
+    def fit_and_keep(
+        self,
+        X: Any,
+        y: Any = None,
+        windows: NDArray[np.intp] | None = None,
+        *,
+        init: Any = None,
+        autosave: str | PathLike[str] | None = None,
+        every: int = 5,
+    ) -> KeptRows | None:
+        """Fit, and return what further estimators learn from, so that it is computed once.
+
+        Parameters
+        ----------
+        X, y, init, autosave, every
+            As in :meth:`fit`.
+        windows : (m,) int array, optional
+            Windows whose rows are wanted, increasing. Default: none.
         """
         checks.check_parameters(self)
-        check_every(every)
         name = type(self).__name__
         try:
-            outcome = self._learn(X, y, checkpoint, every, resume, times)
-            learned.assign(self, outcome.attributes)
+            attributes, kept, interrupted = self._learn(X, y, windows, init, autosave, every)
+            learned.assign(self, attributes)
         except KeyboardInterrupt as error:
             message = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
                 "estimator is as it was before fit"
             )
-            if not str(error) and checkpoint is not None:
-                message += ", and no checkpoint was written"
             raise KeyboardInterrupt(f"{name}: {message}") from None
-        if outcome.interrupted:
-            raise KeyboardInterrupt(f"{name}: {outcome.interrupted}")
-        return self
+        if interrupted:
+            raise KeyboardInterrupt(f"{name}: {interrupted}")
+        return kept
 
     def _learn(
-        self, X: Any, y: Any, place: Any, every: int, resume: Any, times: StageTimes | None
-    ) -> _Outcome:
-        """Learn from signals; what was learned before plays no part."""
+        self, X: Any, y: Any, windows: Any, init: Any, autosave: Any, every: int
+    ) -> tuple[dict[str, Any], KeptRows | None, str]:
+        """Return the learned attributes, rows of windows, and how Ctrl-C has ended the fit."""
         signals, fs, channels = self._signals(X)
         if channels is None and not _is_recordings(X):  # these have said so themselves
             warn_if_transposed(signals.shape)
@@ -310,34 +334,115 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
                 f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
                 "Recordings.read(path, window_s=10) or Recordings.from_signals"
             )
-        show = bool(self.verbose)
         decompose = self._decomposition(rng)
         transformers = self._transformers(decompose, fs)
         labels.check_length(y, len(signals))
-        if isinstance(decompose, CPEstimator):  # wrong labels are reported before any work
+        ours = isinstance(decompose, CPEstimator)
+        if ours:  # wrong labels are reported before any work
             y = decompose._read_labels(y, len(signals))
-        kept = {} if place is None else {"checkpoint": place, "every": every}
-        if resume is not None:
-            kept["resume"] = resume
-        if kept and not isinstance(decompose, CPEstimator):
+        elif is_dask(signals) or init is not None or autosave is not None:
             raise InvalidInputError(
-                f"{type(decompose).__name__} keeps no checkpoint; CPD, ATD and PLC do"
+                f"{type(decompose).__name__} takes neither Dask arrays nor init= and autosave=; "
+                "CPD and PLC do"
             )
-        if place is not None:
-            check_place(place)  # before any work
-        spread = is_dask(signals)
-        if spread and not isinstance(decompose, CPEstimator):
-            raise InvalidInputError(
-                f"{type(decompose).__name__} does not take Dask arrays; CPD, ATD and PLC do"
-            )
-        # A mapped file is not read as a whole: every block is checked when its turn comes.
-        part = spread or isinstance(signals, np.memmap)
         few = some_windows(signals)
-        few = as_array(few.compute() if spread else few, missing=self.missing == "mask")
+        few = as_array(few.compute() if is_dask(few) else few, missing=self.missing == "mask")
+        with threads.jobs(self.n_jobs):
+            if init is None:
+                blocks = self._fit_transformers(transformers, signals, few)
+                augment = self.augment
+                if augment is None:
+                    augment = augmentations.standard(as_float(np.nan_to_num(few)))
+            else:
+                blocks, augment = self._parts_of(init, signals), init.augment_
+
+            def attributes(core: Any) -> dict[str, Any]:
+                return {
+                    "tensorize_": list(blocks.transformers)
+                    if len(blocks.transformers) > 1
+                    else blocks.transformers[0],
+                    "augment_": augment,
+                    "decompose_": core,
+                    "_signal_blocks": blocks,
+                    "_readout": Readout.from_parts(blocks, core),
+                    "n_channels_in_": int(signals.shape[1]),
+                    "n_times_in_": int(signals.shape[2]),
+                    "channels_": channels,
+                    "fs_": fs,
+                    "fitted_on_": None,
+                }
+
+            def keep(core: Any) -> None:
+                model = copy(self)
+                learned.assign(model, attributes(core))
+                model.save(autosave)
+
+            extra: dict[str, Any] = {}
+            if ours:
+                extra = {"init": None if init is None else init.decompose_, "every": every}
+                extra["autosave"] = None if autosave is None else keep
+            differences = None
+            wanted = windows is not None and self.missing == "error"
+            if wanted or _takes_nuisance(decompose):
+                with stage("nuisance covariance", show=bool(self.verbose)):
+                    differences = _nuisance_differences(few, blocks, augment)
+            if differences is not None and _takes_nuisance(decompose):
+                extra["nuisance"] = Joined(differences, blocks.dims)
+            with tempfile.TemporaryDirectory(prefix="tensorcontrast-") as folder:
+                with stage("tensors", show=bool(self.verbose), total=len(signals)) as advance:
+                    dtype = np.dtype(getattr(decompose, "dtype", None) or blocks.dtype)
+                    rows = _tensors(signals, blocks, dtype, Path(folder), advance)
+                kept = None
+                if windows is not None:
+                    some = rows[windows] if isinstance(rows, np.ndarray) else rows.take(windows)
+                    kept = KeptRows(blocks, windows, some, differences)
+                interrupted = self._decompose(
+                    decompose, signals, rows, blocks, augment, y, rng, extra
+                )
+        if self.verbose and hasattr(decompose, "verbose"):  # this fit was to be shown, not others
+            before = getattr(self.decompose, "verbose", False)
+            decompose = changed_fitted(decompose, verbose=before)
+        return attributes(decompose), kept, interrupted
+
+    def _decompose(
+        self,
+        decompose: Any,
+        signals: Any,
+        rows: Any,
+        blocks: SignalBlocks,
+        augment: Any,
+        y: Any,
+        rng: np.random.Generator,
+        extra: dict[str, Any],
+    ) -> str:
+        """Fit the decomposition to the rows of all windows; say how Ctrl-C has ended it, or ""."""
+        if getattr(decompose, "_needs_view", not isinstance(decompose, CPEstimator)):
+
+            def view(generator: np.random.Generator) -> Any:
+                augmented = _augmented(signals, augment, generator, blocks)
+                return _as_taken(blocks.rows(augmented), blocks, decompose)
+
+            fresh = getattr(getattr(decompose, "algorithm1", decompose), "fresh_views", False)
+            extra["view"] = view if fresh else view(rng)
+        try:
+            # Decompositions that have progress bars of their own show these.
+            live = not hasattr(decompose, "verbose")
+            with stage("decomposition", show=bool(self.verbose), live=live):
+                decompose.fit(_as_taken(rows, blocks, decompose), y, **extra)
+        except KeyboardInterrupt as error:
+            if not getattr(decompose, "interrupted_", False):
+                raise
+            return str(error) or "interrupted; it can be used"
+        return ""
+
+    def _fit_transformers(self, transformers: list[Any], signals: Any, few: Array) -> SignalBlocks:
+        """Let each transformer learn from some windows."""
         unit: float | None = None
+        # A mapped file is not read as a whole: every block is checked when its turn comes.
+        part = is_dask(signals) or isinstance(signals, np.memmap)
         for i, transformer in enumerate(transformers):
             name = _STAGES.get(type(transformer), "tensors")
-            with measured(times, "blocks"), stage(name, show=show):
+            with stage(name, show=bool(self.verbose)):
                 if isinstance(transformer, ConvolutionFeatures) and unit is not None:
                     most = transformer._tuning.max_learning_windows
                     transformer._fit_in_unit(_every(signals, most), unit)
@@ -346,75 +451,20 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
                 if isinstance(transformer, SpectrogramTensor):
                     transformers[i] = transformer._in_units_of(few)
                     unit = transformers[i].unit_  # all blocks see the same numbers
-        with measured(times, "blocks"):
-            maker: Any = transformers[0]
-            if len(transformers) > 1:
-                maker = learn_blocks(transformers, few)
-        augment = self.augment
-        if augment is None:
-            with measured(times, "augmentation"):
-                augment = augmentations.standard(as_float(np.nan_to_num(few)))
-        tensors = _tensors(signals, maker, size=self._tuning.blocks)
-        # What is small stays in memory; what is not is made anew, block by block, when needed.
-        small = tensors.size <= self._tuning.max_values_in_memory
-        keep = not spread and (small or not isinstance(decompose, CPEstimator))
-        coupled = partial(_coupled, maker=maker, decompose=decompose)
+        return SignalBlocks(tuple(transformers))
 
-        def view(
-            generator: np.random.Generator, advance: Callable[[int], None] | None = None
-        ) -> Any:
-            seed = int(generator.integers(2**31))
-            augmented = _tensors(signals, maker, augment, seed, self._tuning.blocks)
-            return coupled(augmented.array(advance) if keep else augmented)
-
-        extra: dict[str, Any] = dict(kept)
-        with threads.jobs(self.n_jobs):
-            if _takes_nuisance(decompose):
-                with measured(times, "augmentation"), stage("nuisance covariance", show=show):
-                    differences = _nuisance_differences(few, maker, augment, self._tuning)
-                    if differences is not None:
-                        extra["nuisance"] = coupled(differences)
-            shown = stage("tensors", show=show and keep, total=len(signals))
-            with measured(times, "blocks"), shown as advance:
-                X = coupled(tensors.array(advance) if keep else tensors)
-            if getattr(decompose, "_needs_view", True):  # else nothing is compared with a view
-                drawn = show and keep and not self.fresh_views
-                shown = stage("augmented view", show=drawn, total=len(signals))
-                with measured(times, "augmentation"), shown as advance:
-                    extra["view"] = view if self.fresh_views else view(rng, advance)
-            interrupted = ""
-            try:
-                # Decompositions that have progress bars of their own show these.
-                shown = stage("decomposition", show=show, live=not hasattr(decompose, "verbose"))
-                with measured(times, "finishing"), shown:
-                    if times is None or not isinstance(decompose, CPEstimator):
-                        decompose.fit(X, y, **extra)
-                    else:
-                        keeping = (place, every, resume)
-                        view_, nuisance = extra.get("view"), extra.get("nuisance")
-                        decompose._fit(X, y, view_, keeping, nuisance, times)
-            except KeyboardInterrupt as error:
-                if not getattr(decompose, "interrupted_", False):
-                    raise
-                interrupted = str(error) or "interrupted; it can be used"
-        if show and hasattr(decompose, "verbose"):  # this fit was to be shown, not later ones
-            before = getattr(self.decompose, "verbose", False)
-            decompose = changed_fitted(decompose, verbose=before)
-        n_channels, n_times = (int(d) for d in signals.shape[1:])
-        attributes = {
-            "tensorize_": list(transformers) if len(transformers) > 1 else transformers[0],
-            "augment_": augment,
-            "decompose_": decompose,
-            "_maker": maker,
-            "_reader": read(maker, decompose),
-            "block_scales_": maker.scales if isinstance(maker, SignalBlocks) else None,
-            "n_channels_in_": n_channels,
-            "n_times_in_": n_times,
-            "channels_": channels,
-            "fs_": fs,
-            "fitted_on_": None,
-        }
-        return _Outcome(attributes, interrupted)
+    def _parts_of(self, init: Any, signals: Any) -> SignalBlocks:
+        """Return the fitted blocks of another model, for signals of the same kind."""
+        if not isinstance(init, ContrastiveFeatures) or not hasattr(init, "decompose_"):
+            raise InvalidInputError(
+                f"init is {type(init).__name__}; a fitted ContrastiveFeatures is needed"
+            )
+        if tuple(signals.shape[1:]) != (init.n_channels_in_, init.n_times_in_):
+            raise InvalidInputError(
+                f"init was fitted on windows of {init.n_channels_in_} channels and "
+                f"{init.n_times_in_} samples, and X has {tuple(signals.shape[1:])}; fit without it"
+            )
+        return init._signal_blocks
 
     def _decomposition(self, rng: np.random.Generator) -> Any:
         """Return the unfitted decomposition, with seed, gaps and progress as they are here."""
@@ -437,7 +487,7 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
 
     def _transformers(self, decompose: Any, fs: float | None) -> list[Any]:
         """Return unfitted transformers of the blocks, with rate and threads where they take any."""
-        able = getattr(type(decompose), "takes_blocks", False)
+        able = _takes_blocks(decompose)
         given = self.tensorize
         if given is None:
             given = _default("tensorize")
@@ -469,37 +519,62 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
     def transform(self, X: Any) -> Array:
         """Features (n, rank) of signals with the channels and length that were fitted.
 
-        Tensors of a window are the same to the bit whatever it is transformed with. Its features
-        agree to 1e-5 of the length of the row in float32, and to 1e-13 in float64: alone, in a
-        batch or in a chunk of a Dask array.
+        Features of a window agree to 1e-5 of the length of the row in float32, and to 1e-13 in
+        float64, whatever it is transformed with: alone, in a batch or in a chunk of a Dask array.
+        The features of a Dask array are a Dask array.
         """
         if "decompose_" not in vars(self):
             check_is_fitted(self, "decompose_")
-        signals = self._checked_signals(X)
-        few = self._few(signals)
-        found = None if few is None else few.features(signals)
-        if found is not None:
-            return found
-        tensorize, decompose = self._maker, self.decompose_
-        masked = self.missing == "mask" and tensorize.missing == "error"
-        if masked and self.block_scales_ is not None:
-            raise InvalidInputError(
-                "missing='mask': this model was fitted on coupled blocks, which signals with gaps "
-                "do not have; fit with missing='mask', or fill the gaps"
-            )
-        if masked:
-            # A model that was fitted on whole signals takes others on request.
-            tensorize = changed_fitted(tensorize, missing="mask")
-            decompose = changed_fitted(decompose, missing="mask")
+        signals = self.checked_signals(X)
         if is_dask(signals):
-            rows = _tensors(signals, tensorize, size=self._tuning.blocks)
-            return cast(Array, decompose.transform(_coupled(rows, tensorize, decompose)))
+            from tensorcontrast.distributed.windows import map_signals
+
+            dtype = getattr(getattr(self.decompose_, "center_", None), "dtype", np.float32)
+            return map_signals(signals, self._features_of, self._n_features_out, dtype)
         with threads.jobs(self.n_jobs):
-            blocks = [
-                checks.plain_output(decompose, _coupled(block, tensorize, decompose))
-                for block in _tensors(signals, tensorize, size=self._tuning.blocks).blocks()
-            ]
-        return np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+            parts = [self._features_of(part) for part in _parts(signals)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def signal_blocks(self) -> SignalBlocks:
+        """The fitted transformers, as what turns signals into values and rows."""
+        check_is_fitted(self, "decompose_")
+        return self._signal_blocks
+
+    @property
+    def readout(self) -> Readout | None:
+        """The affine map from windows to features; None where ``transform`` is no such map."""
+        check_is_fitted(self, "decompose_")
+        readout = self._readout
+        exact = readout is not None and readout.is_exact and self.missing == "error"
+        return readout if exact else None
+
+    def rows(self, signals: Array) -> Array:
+        """Entries (n, i) of signals in memory, all blocks side by side."""
+        with threads.jobs(self.n_jobs):
+            return self.signal_blocks.rows(signals)
+
+    def features_of_rows(self, rows: Array) -> Array:
+        """Features (n, r) of windows whose :meth:`rows` are known."""
+        return _features_of_rows(rows, self.signal_blocks, self.decompose_)
+
+    def _features_of(self, signals: Array) -> Array:
+        """Features (n, r) of signals in memory."""
+        readout = self.readout
+        if readout is not None:
+            return readout.transform(signals)
+        blocks, decompose = self._signal_blocks, self.decompose_
+        if self.missing == "mask" and blocks.missing == "error":
+            if len(blocks.transformers) > 1:
+                raise InvalidInputError(
+                    "missing='mask': this model was fitted on coupled blocks, which signals with "
+                    "gaps do not have; fit with missing='mask', or fill the gaps"
+                )
+            # A model that was fitted on whole signals takes others on request.
+            masked = changed_fitted(blocks.transformers[0], missing="mask")
+            blocks = SignalBlocks((masked,))
+            decompose = changed_fitted(decompose, missing="mask")
+        return _features_of_rows(blocks.rows(signals), blocks, decompose)
 
     def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> FeatureStream:
         """Return an object that takes samples as they come, and gives features of their windows.
@@ -514,20 +589,18 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
 
         Examples
         --------
-        >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+        >>> from tensorcontrast import PLC, ContrastiveFeatures
         >>> from tensorcontrast.datasets import make_synthetic
         >>> rec = make_synthetic(n_samples=60, random_state=0)
-        >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+        >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
         >>> stream = model.fit(rec).stream(hop=64)
         >>> [(found.start, found.features.shape) for found in stream.push(rec.X[0])]
         [(0, (4,))]
         """
-        from tensorcontrast.live import FeatureStream
-
         check_is_fitted(self, "decompose_")
         return FeatureStream(self, self, hop, hop_s)
 
-    def _checked_signals(self, X: Any) -> Array:
+    def checked_signals(self, X: Any) -> Array:
         """Signals of X, whose rate and channels are those of the fit where X has any."""
         signals, fs, channels = self._signals(X)
         if _is_recordings(X) and fs != self.fs_:
@@ -542,27 +615,12 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
             )
         return signals
 
-    def _few(self, signals: Any) -> Reader | None:
-        """Return the short way to the features of a few windows in memory; None for others."""
-        reader = self._reader
-        if (
-            reader is None
-            or self.missing != "error"
-            or not isinstance(signals, np.ndarray)
-            or len(signals) > MAX_WINDOWS
-            or not reader.is_of(self._maker, self.decompose_)
-        ):
-            return None
-        return reader
-
     def tensors(self, X: Any) -> Array | list[Array]:
-        """Tensors of signals as they are decomposed; a list for coupled blocks."""
+        """Tensors of signals, in the units of their transformers; a list for coupled blocks."""
         check_is_fitted(self, "decompose_")
-        rows = np.asarray(self._maker.transform(np.asarray(self._signals(X)[0])))
-        if not isinstance(self._maker, SignalBlocks):
-            return rows
-        dims = self._maker.block_dims
-        return Layout(dims, (1.0,) * len(dims)).split(rows)
+        blocks = self._signal_blocks
+        found = blocks.split(blocks.rows(np.asarray(self._signals(X)[0])))
+        return found if len(found) > 1 else found[0]
 
     def diagnose(
         self,
@@ -614,27 +672,25 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
 
         Of more windows than fit into memory as tensors, an even sample is used.
         """
-        decompose, maker = self.decompose_, self._maker
+        decompose, blocks = self.decompose_, self._signal_blocks
         signals = self._signals(X)[0]
         if is_dask(signals):
             raise InvalidInputError(
                 "the model is fitted several times, in this process; pass some of the "
                 "windows of the Dask array, in memory"
             )
-        size = int(np.prod(decompose.dims_))
-        some = slice(None, None, -(-len(signals) * size // self._tuning.max_values_in_memory))
+        some = slice(None, None, -(-len(signals) * blocks.size // MAX_VALUES_IN_MEMORY))
         signals, extra = signals[some], {}
         with threads.jobs(self.n_jobs):
-            tensors = _coupled(_tensors(signals, maker).array(), maker, decompose)
-            if decompose._needs_view and self.augment_ is not None:
-                made = _tensors(signals, maker, self.augment_, seed).array()
-                extra["view"] = _coupled(made, maker, decompose)
+            tensors = _as_taken(blocks.rows(signals), blocks, decompose)
+            if getattr(decompose, "_needs_view", False) and self.augment_ is not None:
+                rng = np.random.default_rng(seed)
+                augmented = _augmented(signals, self.augment_, rng, blocks)
+                extra["view"] = _as_taken(blocks.rows(augmented), blocks, decompose)
             if nuisance and _takes_nuisance(decompose) and self.augment_ is not None:
-                differences = _nuisance_differences(
-                    some_windows(signals), maker, self.augment_, self._tuning
-                )
+                differences = _nuisance_differences(some_windows(signals), blocks, self.augment_)
                 if differences is not None:
-                    extra["nuisance"] = _coupled(differences, maker, decompose)
+                    extra["nuisance"] = Joined(differences, blocks.dims)
         return tensors, some, extra
 
     @property
@@ -679,13 +735,13 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
                     "parameter": f"{type(model).__name__}(rank=)",
                 }
             )
-        if isinstance(model, PLC) and model.solver == "gls":
+        if isinstance(model, PLC) and model.algorithm1 is None:
             if model.n_clusters is None:
                 out.append(
                     {
                         "name": "clusters of the pseudo graph",
                         "statistic": f"{model.n_samples_seen_} windows",
-                        "threshold": "4 windows per cluster, at most 100 clusters",
+                        "threshold": "4 windows per cluster, at most 30 clusters",
                         "outcome": str(model.n_clusters_),
                         "parameter": "PLC(n_clusters=)",
                     }
@@ -744,21 +800,9 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         found: NDArray[np.intp] = self.decompose_.labels_
         return found
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write all parts to one model file, to be read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast.io import model_files
-
-        check_is_fitted(self, "decompose_")
-        model_files.save_model(self, path)
-
     def _check_learned(self) -> None:
-        blocks, wanted = self._blocks(), None
-        self._maker, dims = blocks[0], tuple(blocks[0].output_shape_)
-        if len(blocks) > 1:
-            self._maker = SignalBlocks(tuple(blocks), check_scales(self.block_scales_, len(blocks)))
-            wanted = self._maker.block_dims
-            dims = (sum(int(np.prod(block)) for block in wanted),)
-        for transformer in blocks:
+        transformers = tuple(self._blocks())
+        for transformer in transformers:
             sizes = transformer.n_channels_in_, transformer.n_times_in_
             if sizes != (self.n_channels_in_, self.n_times_in_):
                 raise InvalidInputError(
@@ -766,25 +810,26 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
                     f"{sizes[1]} samples does not fit windows of {self.n_channels_in_} and "
                     f"{self.n_times_in_}; fit again"
                 )
+        blocks = SignalBlocks(transformers)
         model = self.decompose_
-        found = model.block_dims_ if isinstance(model, CPEstimator) else wanted
-        if tuple(self.decompose_.dims_) != dims or found != wanted:
+        found = model._layout.dims if isinstance(model, CPEstimator) else (tuple(model.dims_),)
+        if found != blocks.dims:
             raise InvalidInputError(
-                f"tensors of shape {dims}, in blocks {wanted}, do not fit a decomposition of "
-                f"{tuple(self.decompose_.dims_)} in blocks {found}"
+                f"tensors {blocks.dims} do not fit a decomposition of {found}; fit again"
             )
-        self._reader = read(self._maker, self.decompose_)
+        self._signal_blocks = blocks
+        self._readout = Readout.from_parts(blocks, model)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without what can be rebuilt."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_reader"}
+        return {name: value for name, value in state.items() if name not in self._learned_private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and rebuild what it leaves out."""
         super().__setstate__(state)
         if "decompose_" in vars(self):
-            self._reader = read(self._maker, self.decompose_)
+            self._check_learned()
 
     @property
     def _n_features_out(self) -> int:
@@ -805,14 +850,6 @@ class ContrastiveFeatures(NotebookMixin, ComponentNamesMixin, TransformerMixin, 
         tags.input_tags.allow_nan = self.missing == "mask"
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What a fit has found: all learned attributes by name, and how Ctrl-C ended it, or ""."""
-
-    attributes: dict[str, Any]
-    interrupted: str
 
 
 #: Parts whose parameters can be reached by name.
@@ -842,56 +879,108 @@ def _members(part: str, value: Any) -> list[tuple[str, Any]]:
     return [(part, value)]
 
 
+def _takes_blocks(decompose: Any) -> bool:
+    """Whether a decomposition is fitted to coupled blocks; others may say so of themselves."""
+    return isinstance(decompose, CPEstimator) or getattr(decompose, "takes_blocks", False)
+
+
 def _takes_nuisance(decompose: Any) -> bool:
     """Whether the decomposition has a nuisance metric (E23), which needs windows without gaps."""
-    able = isinstance(decompose, PLC) and decompose.solver == "gls"
+    able = isinstance(decompose, PLC) and decompose.algorithm1 is None
     return able and decompose.missing == "error"
 
 
-def _nuisance_differences(
-    few: Array, maker: Any, augment: Any, tuning: FeaturesTuning = TUNING
-) -> Array | None:
-    """Differences between tensors of two draws of each step of an augmentation. Equation E23.
+def _nuisance_differences(few: Array, blocks: SignalBlocks, augment: Any) -> Array | None:
+    """Differences (m, i) between rows of two draws of each step of an augmentation. Equation E23.
 
     None where no step changes anything.
     """
     steps = augment.steps if isinstance(augment, augmentations.Compose) else (augment,)
     if not steps:
         return None
-    one = maker.transform(as_float(few[:1]))
-    allowed = max(2, tuning.max_nuisance_values // (len(steps) * one.size))
-    most = min(tuning.max_nuisance_windows, allowed)
+    allowed = max(2, MAX_NUISANCE_VALUES // (len(steps) * blocks.size))
+    most = min(MAX_NUISANCE_WINDOWS, allowed)
     some = as_float(few[:: -(-len(few) // most)])
     rng = np.random.default_rng(0)
-    out = np.empty((len(steps), len(some), *one.shape[1:]), one.dtype)
-    for step, rows in zip(steps, out, strict=True):
-        rows[...] = maker.transform(step(some, rng))
-        rows -= maker.transform(step(some, rng))
-    return out.reshape(-1, *one.shape[1:]) if out.any() else None
+    parts = []
+    for step in steps:
+        first, second = step(some, rng), step(some, rng)
+        parts.append(blocks.rows(first) - blocks.rows(second))
+    out = np.concatenate(parts)
+    return out if out.any() else None
 
 
-def _coupled(rows: Any, maker: Any, decompose: Any) -> Any:
-    """Rows of coupled blocks as the decomposition takes them; anything else as it is."""
-    if isinstance(maker, SignalBlocks) and isinstance(decompose, CPEstimator):
-        return Joined(rows, maker.block_dims)
-    return rows
+def _augmented(signals: Any, augment: Any, rng: np.random.Generator, blocks: SignalBlocks) -> Array:
+    """Augmented signals in memory, with the gaps of the signals."""
+    X = as_float(np.asarray(signals))
+    if blocks.missing == "error":
+        return np.asarray(augment(checks.read_only(X), rng))
+    gaps = np.isnan(X)
+    return np.where(gaps, np.nan, augment(without_gaps(X), rng)).astype(X.dtype)
+
+
+def _as_taken(rows: Any, blocks: SignalBlocks, decompose: Any) -> Any:
+    """Rows as the decomposition takes them: ours with their shapes, others as tensors."""
+    if isinstance(decompose, CPEstimator):
+        return Joined(rows, blocks.dims)
+    parts = blocks.split(rows)
+    return parts if len(parts) > 1 else parts[0]
+
+
+def _features_of_rows(rows: Array, blocks: SignalBlocks, decompose: Any) -> Array:
+    return checks.plain_output(decompose, _as_taken(rows, blocks, decompose))
+
+
+def _parts(signals: Any) -> Any:
+    """Signals in memory: all of an array, of a mapped file some at a time."""
+    if not isinstance(signals, np.memmap):
+        return [signals]
+    step = max(1, SIGNAL_VALUES // max(1, int(np.prod(signals.shape[1:]))))
+
+    def read(start: int) -> Array:
+        part = np.array(signals[start : start + step])
+        forget_pages(signals)
+        return part
+
+    return (read(start) for start in range(0, len(signals), step))
+
+
+def _tensors(
+    signals: Any,
+    blocks: SignalBlocks,
+    dtype: np.dtype[Any],
+    folder: Path,
+    advance: Callable[[int], None] | None,
+) -> Any:
+    """Rows of all windows: in memory, or in a scratch file where they are many, or on Dask."""
+    if is_dask(signals):
+        from tensorcontrast.distributed.windows import DaskWindows
+
+        return DaskWindows.from_signals(signals, blocks, dtype)
+    n = len(signals)
+    shape = (n, blocks.size)
+    if n * blocks.size <= MAX_VALUES_IN_MEMORY:
+        out = np.empty(shape, dtype)
+    else:
+        out = np.memmap(folder / "rows", dtype, "w+", shape=shape)
+    at = 0
+    for part in _parts(signals):
+        for start in range(0, len(part), SCRATCH_WINDOWS):
+            some = part[start : start + SCRATCH_WINDOWS]
+            out[at : at + len(some)] = blocks.rows(some, advance)
+            at += len(some)
+        if isinstance(out, np.memmap):
+            out.flush()
+            forget_pages(out)
+    if not isinstance(out, np.memmap):
+        return out
+    return FileWindows((out,), dtype, nan=blocks.missing == "mask")
+
+
+SCRATCH_WINDOWS = 8192
+"""Windows whose rows are computed between two writes."""
 
 
 def _is_recordings(X: Any) -> bool:
     """Whether X has a rate and channels of its own: recordings in memory or in a store."""
     return isinstance(X, Recordings) or (is_dask(getattr(X, "X", None)) and hasattr(X, "channels"))
-
-
-def _tensors(
-    signals: Any,
-    tensorize: Any,
-    augment: Any = None,
-    seed: int = 0,
-    size: BlockSize = BLOCK_SIZE,
-) -> Any:
-    """Return tensors that are made when they are needed, here or where the signals are."""
-    if not is_dask(signals):
-        return SpectrogramSource(signals, tensorize, augment, seed, size)
-    from tensorcontrast.distributed.signals import spectrograms
-
-    return spectrograms(signals, tensorize, augment, seed, size)

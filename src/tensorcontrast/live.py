@@ -38,7 +38,8 @@ class LiveFeatures:
     start_s, end_s : float or None
         The same in seconds; None where the model knows no sampling rate.
     features : (r,) array
-        As ``transform`` gives them.
+        As ``transform`` gives them; NaN where the window holds a sample that the model cannot work
+        with, such as 1e30.
     """
 
     start: int
@@ -60,11 +61,12 @@ class LiveClass:
     start_s, end_s : float or None
         The same in seconds; None where the model knows no sampling rate.
     label : int, str, bool or None
-        As ``predict`` gives it.
+        As ``predict`` gives it; unknown where the window holds a sample that the model cannot work
+        with.
     probability : float
         Of the label; of the most likely class where the label is unknown.
     probabilities : (k,) array
-        Of each class, in the order of ``classes_``.
+        Of each class, in the order of ``classes_``; NaN as ``features`` of :class:`LiveFeatures`.
     """
 
     start: int
@@ -174,13 +176,35 @@ class Stream(ABC, Generic[Answer]):
             windows = np.stack(
                 [self._buffer[:, a : a + self.n_times] for a in (starts - self._first).tolist()]
             )
-            out += self._answers(windows, starts.tolist())
+            out += self._answers(self._rows(windows), starts.tolist())
             self._next += self.hop * count
         return out
 
+    def _rows(self, windows: Array) -> Array:
+        """Return what the model makes of windows [n, channel, time], (n, q).
+
+        A window with samples that the model cannot work with has NaN; those behind it do not.
+        """
+        try:
+            return self._of_model(windows)
+        except InvalidInputError as error:
+            if len(windows) > 1:
+                return np.concatenate([self._rows(window[np.newaxis]) for window in windows])
+            checks.warn(f"a window of the stream cannot be answered, and has NaN: {error}")
+            return np.full((1, self.n_columns), np.nan)
+
+    @property
     @abstractmethod
-    def _answers(self, windows: Array, starts: list[int]) -> list[Answer]:
-        """Return what windows [n, channel, time] that begin at these samples give."""
+    def n_columns(self) -> int:
+        """Numbers that the model makes of a window."""
+
+    @abstractmethod
+    def _of_model(self, windows: Array) -> Array:
+        """Return what the model makes of windows [n, channel, time], (n, q)."""
+
+    @abstractmethod
+    def _answers(self, rows: Array, starts: list[int]) -> list[Answer]:
+        """Return the answers of windows that begin at these samples."""
 
     def _times(self, start: int) -> tuple[int, int, float | None, float | None]:
         end = start + self.n_times
@@ -230,8 +254,15 @@ class Stream(ABC, Generic[Answer]):
 class FeatureStream(Stream[LiveFeatures]):
     """Features of the windows of a live signal. Made by :meth:`ContrastiveFeatures.stream`."""
 
-    def _answers(self, windows: Array, starts: list[int]) -> list[LiveFeatures]:
-        rows = checks.plain_output(self.model, windows)
+    @property
+    def n_columns(self) -> int:
+        """Number of features."""
+        return int(self.model._n_features_out)
+
+    def _of_model(self, windows: Array) -> Array:
+        return checks.plain_output(self.model, windows)
+
+    def _answers(self, rows: Array, starts: list[int]) -> list[LiveFeatures]:
         return [
             LiveFeatures(*self._times(start), row) for start, row in zip(starts, rows, strict=True)
         ]
@@ -250,9 +281,16 @@ class ClassStream(Stream[LiveClass]):
         super().reset()
         self._belief: Array | None = None
 
-    def _answers(self, windows: Array, starts: list[int]) -> list[LiveClass]:
-        model = self.model
-        probability = model._probability(windows)
+    @property
+    def n_columns(self) -> int:
+        """Number of classes."""
+        return len(self.model.classes_)
+
+    def _of_model(self, windows: Array) -> Array:
+        return np.asarray(self.model._probability(windows))
+
+    def _answers(self, rows: Array, starts: list[int]) -> list[LiveClass]:
+        model, probability = self.model, rows
         if model.smooth is not None:
             probability = self._filtered(probability)
         path = probability.argmax(axis=1)
@@ -273,7 +311,8 @@ class ClassStream(Stream[LiveClass]):
             alone = self._belief is None or self.hop > self.n_times
             before = prior if alone else self._belief @ transitions
             out[i] = before * own / (before * own).sum()
-            self._belief = out[i]
+            # A window without an answer leaves what was known before it.
+            self._belief = before if np.isnan(own).any() else out[i]
         return out
 
 

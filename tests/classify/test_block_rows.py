@@ -1,37 +1,84 @@
-"""Rows of coupled blocks against a slow version of the formulas, and their properties."""
+"""What the classifier sees of a window, against a slow version of the formulas."""
 
 import numpy as np
 import pytest
 
+from tensorcontrast import CPD, PLC, ContrastiveClassifier, ContrastiveFeatures
 from tensorcontrast.classify import block_rows
-from tensorcontrast.classify.block_rows import RowSettings
-from tensorcontrast.errors import InvalidInputError
-
-
-def made(X):
-    """Two blocks of signals (n, 2, 16): values, and sums of squares in another unit."""
-    return [X[:, :, ::2], 100 * np.square(X).sum(axis=2)]
+from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.tensorize.blocks import SignalBlocks
 
 
 @pytest.fixture(scope="module")
-def X():
-    return np.random.default_rng(0).normal(size=(50, 2, 16)) * [[1.0], [3.0]]
+def rec():
+    return make_synthetic(n_samples=70, n_channels=2, n_times=64, n_classes=2, random_state=0)
 
 
-def test_rows_are_projections_of_blocks_of_equal_length(X):
-    settings = RowSettings(n_components=5, strength=1e9)  # nothing is shrunk
-    learned = block_rows.learn(made, X, np.random.default_rng(0), settings)
-    slow = np.zeros((len(X), len(X)))
-    for block in made(X):
-        rows = block.reshape(len(block), -1)
-        U, s, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-        rows = U[:, :5] * s[:5]
+@pytest.fixture(scope="module")
+def kept(rec):
+    features = ContrastiveFeatures(decompose=CPD(rank=3, max_iter=5, tol=0), random_state=0)
+    return features.fit_and_keep(rec, windows=np.arange(0, 70, 2))
+
+
+def test_kept_rows_are_those_of_the_windows_that_were_asked_for(rec, kept):
+    some = np.array([0, 4, 68])
+    np.testing.assert_allclose(kept.of(some), kept.signals.rows(rec.X[some]), rtol=1e-4, atol=1e-5)
+
+
+def test_components_are_principal_components_of_blocks_of_equal_length(rec, kept):
+    found = block_rows.learn_components(kept, kept.index)
+    slow = np.zeros((35, 35))
+    changes = kept.signals.split(kept.differences.astype(np.float64))
+    for block, change in zip(kept.signals.split(kept.rows), changes, strict=True):
+        rows = block.reshape(35, -1).astype(np.float64)
+        U, s, V = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+        real = s > s[0] * 10**-3.5
+        change = change.reshape(len(change), -1) @ V[real].T / np.sqrt(2)
+        rows = (U * s)[:, real] @ block_rows.shrinkage(change, block_rows.STRENGTH)
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         slow += rows @ rows.T / 2
-    fast = learned.of_signals(made, X)
-    np.testing.assert_allclose(fast @ fast.T, slow, atol=1e-5)
+    maker = block_rows.ClassifierRows.from_learned(
+        ContrastiveFeatures(decompose=CPD(rank=3, max_iter=5, tol=0), random_state=0).fit(rec),
+        None,
+        None,
+        {"means": found.means, "projections": found.projections},
+    )
+    fast = maker(rec.X[kept.index])
+    np.testing.assert_allclose(fast @ fast.T, slow, atol=1e-4)
     np.testing.assert_allclose(np.linalg.norm(fast, axis=1), 1, rtol=1e-6)
-    assert fast.shape[1] == learned.n_columns == 5 + 2
+    assert fast.shape[1] == found.n_columns
+
+
+@pytest.mark.parametrize("classifier", ["auto", "features", "blocks"])
+def test_rows_from_signals_are_those_from_entries(rec, classifier):
+    features = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
+    model = ContrastiveClassifier(features, classifier, random_state=0).fit(rec)
+    entries = model.extractor_.rows(rec.X[:9])
+    expected = model._classifier_rows.of_rows(entries)
+    np.testing.assert_allclose(model.rows(rec.X[:9]), expected, atol=1e-5)
+
+
+def test_windows_are_tensorized_once(rec, monkeypatch):
+    """In ``fit`` once, and the draws of the augmentation; in ``transform``, ``predict`` once."""
+    counted = []
+    values = SignalBlocks.values
+
+    def count(self, X):
+        counted.append(len(X))
+        return values(self, X)
+
+    monkeypatch.setattr(SignalBlocks, "values", count)
+    features = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
+    model = ContrastiveClassifier(features, random_state=0).fit(rec)
+    steps = len(model.extractor_.augment_.steps)
+    assert sum(counted) == len(rec) + 2 * steps * len(rec)
+    for method in (model.predict, model.predict_proba, model.extractor_.transform):
+        counted.clear()
+        method(rec.X)
+        assert sum(counted) == len(rec)
+    counted.clear()
+    features.fit(rec)
+    assert sum(counted) == len(rec) + 2 * steps * len(rec)
 
 
 @pytest.mark.parametrize("n", [4, 40])
@@ -42,13 +89,7 @@ def test_principal_components_are_those_of_the_svd(n):
     _, _, V = np.linalg.svd(rows, full_matrices=False)
     np.testing.assert_allclose(np.abs(V[:3] @ found), np.eye(3), atol=1e-9)
     assert block_rows.principal_components(rows, 99).shape[1] == min(n - 1, 12)
-
-
-def test_windows_that_are_all_alike_have_rows():
-    X = np.ones((6, 2, 16))
-    learned = block_rows.learn(made, X, np.random.default_rng(0))
-    rows = learned.of_signals(made, X)
-    assert rows.shape == (6, 2) and np.isfinite(rows).all()
+    assert block_rows.principal_components(np.zeros((n, 12)), 3).shape == (12, 1)
 
 
 def test_shrinkage_follows_its_formula():
@@ -61,48 +102,3 @@ def test_shrinkage_follows_its_formula():
     slow = (V * np.sqrt(offset / (sds + offset))) @ V.T
     np.testing.assert_allclose(found, slow, atol=1e-6)
     np.testing.assert_array_equal(block_rows.shrinkage(np.zeros((3, 2)), 0.1), np.eye(2))
-
-
-def test_changes_of_a_window_move_its_row_less(X):
-    """A level drifts within windows, and a smaller wave tells windows apart."""
-    rng = np.random.default_rng(3)
-    wave = np.sin(np.arange(32) * np.pi / 2)
-    sizes = rng.choice([-1.0, 1.0], size=(80, 1, 1))
-    signals = sizes * wave * np.ones((1, 2, 1)) + rng.normal(size=(80, 2, 1)) * np.linspace(
-        -2, 2, 32
-    )
-
-    def blocks(Z):
-        return [np.stack([Z.mean(axis=2), np.abs(Z).max(axis=2), Z[:, :, :16].mean(axis=2)])[0]]
-
-    def spread(strength):
-        settings = RowSettings(strength=strength)
-        learned = block_rows.learn(blocks, signals, np.random.default_rng(0), settings)
-        first, second = (signals[:, :, k : k + 16].repeat(2, axis=2) for k in (0, 16))
-        rows = [
-            (blocks(Z)[0] - learned.means[0]) @ learned.projections[0]
-            for Z in (first, second, signals)
-        ]
-        return np.var(rows[0] - rows[1]) / max(np.var(rows[2]), 1e-12)
-
-    assert spread(0.03) <= spread(1e9) * (1 + 1e-6)
-
-
-def test_other_blocks_are_refused(X):
-    learned = block_rows.learn(made, X, np.random.default_rng(0))
-    with pytest.raises(InvalidInputError, match=r"have \[5\] values, .* fitted on \[16, 2\]"):
-        learned.apply([np.zeros((3, 5))])
-
-
-def test_blocks_are_made_a_few_at_a_time(X):
-    sizes = []
-
-    def counted(Z):
-        sizes.append(len(Z))
-        return made(Z)
-
-    many = np.tile(X, (30, 1, 1))
-    learned = block_rows.learn(counted, many, np.random.default_rng(0))
-    rows = learned.of_signals(counted, many)
-    assert max(sizes) <= max(block_rows.BLOCK_WINDOWS, RowSettings().n_changed)
-    np.testing.assert_allclose(rows[:50], rows[50:100], atol=1e-6)

@@ -16,12 +16,10 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.classify import suggest
-from tensorcontrast.classify.block_rows import BlockRows
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 
 FEATURES = ContrastiveFeatures(
-    tensorize=SpectrogramTensor(), decompose=build(CPD, rank=6, max_iter=30, tol=1e-3)
+    tensorize=SpectrogramTensor(), decompose=CPD(rank=6, max_iter=30, tol=1e-3)
 )
 
 
@@ -87,15 +85,19 @@ def test_recordings_bring_labels_groups_and_names(rec):
     assert fitted.validation_["by"] == "group"
     assert fitted.score(rec) == fitted.score(rec, np.array(rec.classes)[rec.y]) > 0.9
     assert (fitted.fs_, fitted.channels_) == (50.0, ("Fz", "Cz", "Pz"))
-    with pytest.raises(InvalidInputError, match="classes of the model are text, such as 'move'"):
+    with pytest.raises(InvalidInputError, match="'move'"):
         fitted.score(rec, rec.y)
+    numbers = small().fit(rec.X, few(rec.y))
+    assert numbers.score(rec.X, rec.y) > 0.9
+    with pytest.raises(InvalidInputError, match="'move'"):
+        numbers.score(rec)
 
 
 def test_unlabelled_windows_train_the_features(rec, model):
     labelled = np.flatnonzero(few(rec.y) >= 0)
     alone = small().fit(rec[labelled], rec.y[labelled])
-    assert len(alone.extractor_.labels_) == 30
-    assert len(model.extractor_.labels_) == len(rec)
+    assert alone.extractor_.decompose_.n_samples_seen_ == 30
+    assert model.extractor_.decompose_.n_samples_seen_ == len(rec)
 
 
 def test_a_class_with_one_label(rec):
@@ -185,7 +187,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(rec, model, monkeypatch):
     def stop(*args, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ContrastiveFeatures, "fit", stop)
+    monkeypatch.setattr(ContrastiveFeatures, "fit_and_keep", stop)
     with pytest.raises(KeyboardInterrupt, match="ContrastiveClassifier: fit was interrupted"):
         again.fit(rec, few(rec.y))
     assert again.coef_ is before
@@ -198,7 +200,7 @@ def test_ctrl_c_leaves_the_model_as_it_was(rec, model, monkeypatch):
 def test_what_the_classifier_sees(rec, kind):
     fitted = small(classifier=kind).fit(rec, few(rec.y))
     rank = fitted.extractor_.decompose_.rank_
-    rows = BlockRows(**fitted.rows_).n_columns if fitted.rows_ else 0
+    rows = sum(P.shape[1] for P in (fitted.components_ or {"projections": []})["projections"])
     assert fitted.coef_.shape == (3, rank * (kind != "blocks") + rows)
     assert (rows > 0) == (kind != "features")
     assert fitted.score(rec, rec.y) > 0.85
@@ -206,7 +208,7 @@ def test_what_the_classifier_sees(rec, kind):
 
 def test_coupled_blocks(rec, tmp_path):
     """The default features: spectrograms and random-convolution features."""
-    features = ContrastiveFeatures(decompose=build(CPD, rank=6, max_iter=30, tol=1e-3))
+    features = ContrastiveFeatures(decompose=CPD(rank=6, max_iter=30, tol=1e-3))
     fitted = ContrastiveClassifier(features, random_state=0).fit(rec, few(rec.y))
     assert fitted.score(rec, rec.y) > 0.9
     fitted.save(tmp_path / "model.tcm")
@@ -218,11 +220,9 @@ def test_coupled_blocks(rec, tmp_path):
 def test_missing_values_leave_the_features_alone(rec):
     X = rec.X.copy()
     X[::7, 1, :20] = np.nan
-    features = ContrastiveFeatures(
-        missing="mask", decompose=build(CPD, rank=4, max_iter=20, tol=1e-3)
-    )
+    features = ContrastiveFeatures(missing="mask", decompose=CPD(rank=4, max_iter=20, tol=1e-3))
     fitted = ContrastiveClassifier(features, random_state=0).fit(X, rec.y)
-    assert fitted.rows_ is None
+    assert fitted.components_ is None
     assert fitted.score(X, rec.y) > 0.6
     with pytest.raises(InvalidInputError, match="classifier='blocks' needs windows without"):
         ContrastiveClassifier(features, classifier="blocks").fit(X, rec.y)
@@ -251,7 +251,7 @@ def test_other_labels_with_the_same_features(rec, model):
     again.refit(rec, more)
     assert again.extractor_ is features
     assert again.n_labels_.sum() == 60
-    np.testing.assert_allclose(again.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(again.coef_, whole.coef_, atol=1e-3)
     before = again.coef_
     with pytest.raises(InvalidInputError, match="one class"):
         again.refit(rec, np.zeros(len(rec)))
@@ -343,7 +343,7 @@ def test_suggestions_are_those_of_its_rows_and_probabilities(rec, model):
     found = model.suggest(rec, 8, y, random_state=0)
     assert len(set(found)) == 8
     assert (np.asarray(y)[found] == -1).all()
-    rows = suggest.reduced_rows(model._rows(rec.X).astype(np.float32))
+    rows = suggest.reduced_rows(model.rows(rec.X).astype(np.float32))
     p = model.predict_proba(rec)
     by_hand = suggest.order_rows(rows, y, 8, probability=p, random_state=0)
     np.testing.assert_array_equal(found, by_hand)

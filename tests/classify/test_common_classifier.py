@@ -11,7 +11,6 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tensorcontrast import CPD, ContrastiveClassifier, ContrastiveFeatures, SpectrogramTensor
-from tensorcontrast.decompose.options import build
 
 WAVE = np.sin(np.arange(32) * 1.1 + 0.3) + np.sin(np.arange(32) ** 2 * 0.05)
 
@@ -57,7 +56,7 @@ class ClassifierOfMatrices(ContrastiveClassifier):
 # In float64, as the checks ask for the same probabilities to seven digits in any batch.
 SMALL = ContrastiveFeatures(
     tensorize=SpectrogramTensor(dtype="float64"),
-    decompose=build(CPD, rank=2, max_iter=20, tol=1e-3),
+    decompose=CPD(rank=2, max_iter=20, tol=1e-3),
 )
 
 

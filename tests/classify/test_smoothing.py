@@ -14,7 +14,6 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.classify import smoothing
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError
 
 
@@ -104,7 +103,7 @@ def rec(make):
 
 def small(**params):
     features = ContrastiveFeatures(
-        tensorize=SpectrogramTensor(), decompose=build(CPD, rank=4, max_iter=20, tol=1e-3)
+        tensorize=SpectrogramTensor(), decompose=CPD(rank=4, max_iter=20, tol=1e-3)
     )
     return ContrastiveClassifier(features, random_state=0, **params)
 

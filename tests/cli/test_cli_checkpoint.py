@@ -1,4 +1,4 @@
-"""fit with --checkpoint, --resume, --missing and --robust."""
+"""fit with --checkpoint, --resume and --missing."""
 
 import os
 import signal
@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, Recordings, SpectrogramTensor, load_model
-from tensorcontrast.decompose.options import build
-from tensorcontrast.io import container, model_files
 
-LONG = ["--rank", "3", "-p", "max_iter=30", "-p", "tol=0", "-p", "every=3"]
-TIED = [*LONG, "-p", "solver=tied", "-p", "n_epochs=6"]
+LONG = ["--rank", "3", "-p", "max_iter=30"]
+OFTEN = ["--every", "3"]
 
 #: The command line, with a pause after each iteration for whoever wants to kill it.
 SLOW = (
@@ -22,7 +20,7 @@ SLOW = (
     "from tensorcontrast.solvers import convergence\n"
     "record = convergence.Monitor.record\n"
     "def slow(self, terms):\n"
-    "    time.sleep(0.03)\n"
+    "    time.sleep(0.05)\n"
     "    return record(self, terms)\n"
     "convergence.Monitor.record = slow\n"
     "from tensorcontrast.cli import main\n"
@@ -40,29 +38,24 @@ def start(*args):
     )
 
 
-def same_model(a, b):
-    """Whether two model files agree in every bit but the seconds that iterations took."""
-    (head, arrays), (other_head, others) = (container.read(p, model_files.KIND) for p in (a, b))
-    seconds = "decompose_.history_.seconds"
-    assert arrays[seconds].shape == others[seconds].shape
-    return head == other_head and all(
-        arrays[name].tobytes() == others[name].tobytes() for name in {*arrays, *others} - {seconds}
-    )
-
-
 def wait_for(condition, running):
     deadline = time.monotonic() + 60
     while not condition() and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
+def same_features(a, b, recordings, tolerance=1e-3):
+    """Whether two models make the same of recordings, but for rounding."""
+    first, second = (load_model(path).transform(recordings.X) for path in (a, b))
+    return np.abs(first - second).max() < tolerance * np.abs(first).max()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
-@pytest.mark.parametrize("options", [LONG, TIED], ids=["gls", "tied"])
-def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, tmp_path, options):
-    command = ["fit", data, *options]
+def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, recordings, tmp_path):
+    command = ["fit", data, *LONG]
     assert cli(*command, "-o", tmp_path / "whole.tcm").code == 0
-    kept, target = tmp_path / "fit.tcc", tmp_path / "model.tcm"
-    command += ["--checkpoint", kept, "--resume", "-o", target]
+    kept, target = tmp_path / "part.tcm", tmp_path / "model.tcm"
+    command += ["--checkpoint", kept, *OFTEN, "--resume", "-o", target]
     kills = 0
     for _ in range(2):
         before = kept.stat().st_mtime_ns if kept.exists() else 0
@@ -72,15 +65,15 @@ def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, tmp_path
             os.kill(running.pid, signal.SIGKILL)
             kills += 1
         running.communicate()
-        assert kept.exists()
+        assert load_model(kept).decompose_.interrupted_  # a whole model at any moment
     assert kills
     assert not target.exists()
     done = cli_process(*command, "--json")
     assert done.code == 0, done.err
     assert done.json["checkpoint"] == str(kept)
-    assert 3 <= done.json["resumed_after"] < done.json["iterations"]
-    assert "going on from" in done.err
-    assert same_model(target, tmp_path / "whole.tcm")
+    assert 3 <= done.json["resumed_after"] < done.json["iterations"] == 30
+    assert not load_model(target).decompose_.interrupted_
+    assert same_features(target, tmp_path / "whole.tcm", recordings)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
@@ -89,86 +82,68 @@ def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, tmp_path
     [(signal.SIGINT, 130, "interrupted: "), (signal.SIGTERM, 143, "terminated: ")],
     ids=["INT", "TERM"],
 )
-def test_signals_tell_the_way_on(number, code, word, cli, data, tmp_path):
-    kept, target = tmp_path / "fit.tcc", tmp_path / "model.tcm"
-    running = start("fit", data, *LONG, "--checkpoint", kept, "-o", target)
+def test_signals_keep_what_is_there(number, code, word, cli, data, recordings, tmp_path):
+    kept, target = tmp_path / "part.tcm", tmp_path / "model.tcm"
+    running = start("fit", data, *LONG, "--checkpoint", kept, *OFTEN, "-o", target)
     wait_for(kept.exists, running)
     running.send_signal(number)
     _, err = running.communicate(timeout=60)
     assert running.returncode == code
-    assert err.startswith(f"{word}the fit was stopped; {kept} holds ")
+    assert err.startswith(word) and str(kept) in err
     assert "--resume" in err
     assert "Traceback" not in err
     assert not target.exists()
+    count = load_model(kept).decompose_.n_iter_
     done = cli("fit", data, *LONG, "--checkpoint", kept, "--resume", "-o", target, "--json")
     assert done.code == 0, done.err
-    count = done.json["resumed_after"]
-    assert 0 < count < done.json["iterations"] == 30
-    assert f"holds {count} iterations" in err
-    assert f"after {count} iterations" in done.err
+    assert 0 < done.json["resumed_after"] == count <= done.json["iterations"] == 30
     assert cli("fit", data, *LONG, "-o", tmp_path / "whole.tcm").code == 0
-    assert same_model(target, tmp_path / "whole.tcm")
+    # The sweep in which the signal comes may count or not.
+    assert same_features(target, tmp_path / "whole.tcm", recordings, 0.1)
 
 
-@pytest.mark.parametrize(
-    "more", [[], ["-p", "solver=tied", "-p", "n_epochs=3"]], ids=["gls", "tied"]
-)
-def test_iterations_are_counted_in_one_way(cli, data, tmp_path, more):
-    """Stages that settle early too: what a checkpoint holds is counted as the model does."""
-    kept = tmp_path / "fit.tcc"
-    command = ["fit", data, "--rank", "3", "-p", "tol=0.1", "-p", "n_init=2", *more]
-    command += ["--checkpoint", kept, "--json"]
-    done = cli(*command, "-o", tmp_path / "a.tcm")
-    assert done.code == 0, done.err
-    again = cli(*command, "--resume", "-o", tmp_path / "b.tcm")
-    assert again.json["resumed_after"] == again.json["iterations"] == done.json["iterations"]
-
-
-def test_a_stop_before_the_first_iteration_says_so(cli, data, tmp_path, monkeypatch):
+def test_a_stop_before_the_first_iteration_leaves_what_was_there(cli, data, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    kept, target = tmp_path / "fit.tcc", tmp_path / "m.tcm"
+    kept, target = tmp_path / "part.tcm", tmp_path / "m.tcm"
     command = ["fit", data, *LONG, "--checkpoint", kept, "--resume", "-o", target, "--force"]
     monkeypatch.setattr(SpectrogramTensor, "fit", interrupt)
     done = cli(*command)
     assert (done.code, kept.exists()) == (130, False)
-    assert "nothing was kept: no iteration was done" in done.err
+    assert "no iteration" in done.err
     monkeypatch.undo()
     assert cli(*command).code == 0
     whole = kept.read_bytes()
     monkeypatch.setattr(SpectrogramTensor, "fit", interrupt)
+    command.remove("--resume")
     done = cli(*command)
     assert (done.code, kept.read_bytes() == whole) == (130, True)
-    assert "is as it was before this command" in done.err
 
 
-def test_a_file_that_is_no_checkpoint_is_never_replaced(cli, data, tmp_path):
+def test_a_file_of_something_else_is_not_replaced(cli, data, tmp_path):
     keep = tmp_path / "keep.txt"
     keep.write_text("mine")
-    for options in ([], ["--force"], ["--resume"], ["--resume", "--force"]):
+    for options in ([], ["--resume"], ["--resume", "--force"]):
         done = cli("fit", data, "--checkpoint", keep, "-o", tmp_path / "m.tcm", *options)
         assert (done.code, keep.read_text()) == (3, "mine")
-        assert "keep.txt exists and is not a checkpoint" in done.err
+        assert "keep.txt" in done.err
     assert not (tmp_path / "m.tcm").exists()
 
 
-def test_the_first_call_may_ask_to_resume(cli, data, tmp_path):
+def test_the_first_call_may_ask_to_resume(cli, data, recordings, tmp_path):
     plain = cli("fit", data, *LONG, "-o", tmp_path / "a.tcm", "--json").json
     assert (plain["checkpoint"], plain["resumed_after"]) == (None, None)
-    kept = tmp_path / "fit.tcc"
+    kept = tmp_path / "part.tcm"
     done = cli("fit", data, *LONG, "--checkpoint", kept, "--resume", "-o", tmp_path / "b.tcm")
     assert done.code == 0
-    assert "the fit begins" in done.err
-    assert same_model(tmp_path / "a.tcm", tmp_path / "b.tcm")
-    loaded = load_model(tmp_path / "b.tcm")
-    for part in (loaded.decompose, loaded.decompose_):
-        assert "checkpoint" not in vars(part).keys() | part.get_params().keys()
+    assert str(kept) in done.err
+    assert same_features(tmp_path / "a.tcm", tmp_path / "b.tcm", recordings)
     assert str(kept).encode() not in (tmp_path / "b.tcm").read_bytes()
 
 
 def test_a_checkpoint_is_not_lost_for_want_of_an_option(cli, data, tmp_path):
-    kept = tmp_path / "fit.tcc"
+    kept = tmp_path / "part.tcm"
     command = ["fit", data, *LONG, "--checkpoint", kept]
     assert cli(*command, "-o", tmp_path / "a.tcm").code == 0
     whole = kept.read_bytes()
@@ -181,25 +156,22 @@ def test_a_checkpoint_is_not_lost_for_want_of_an_option(cli, data, tmp_path):
     assert cli(*command, "-o", tmp_path / "b.tcm", "--force").code == 0
 
 
-def test_checkpoints_of_other_fits_are_refused(cli, data, other, tmp_path):
-    kept, target = tmp_path / "fit.tcc", tmp_path / "b.tcm"
+def test_checkpoints_of_other_fits_are_refused(cli, data, tmp_path):
+    kept, target = tmp_path / "part.tcm", tmp_path / "b.tcm"
     assert cli("fit", data, *LONG, "--checkpoint", kept, "-o", tmp_path / "a.tcm").code == 0
     again = ["--checkpoint", kept, "--resume", "-o", target]
-    done = cli("fit", data, *LONG, "-p", "beta=0.5", *again)
-    assert (done.code, "beta=0.5" in done.err, "--resume" in done.err) == (2, True, True)
-    done = cli("fit", data, *LONG, "--seed", 4, *again)
-    assert (done.code, "another --seed" in done.err) == (2, True)
-    done = cli("fit", other, *LONG, *again, "--json")
-    assert done.code == 4
-    assert "other data" in done.json["error"]["message"]
-    assert "resume=" not in done.err
-    for content in (b"", b"TCCHECK\0 and no more", kept.read_bytes()[:-9]):
-        bad = tmp_path / "bad.tcc"
+    for options in (["-p", "epsilon=0.5"], ["--seed", 4], ["--n-fft", 32], ["-m", "cpd"]):
+        done = cli("fit", data, *LONG, *options, *again)
+        assert (done.code, "part.tcm" in done.err) == (2, True)
+    for content in (b"", b"TCMODEL\0 and no more", kept.read_bytes()[:-9]):
+        bad = tmp_path / "bad.tcm"
         bad.write_bytes(content)
         done = cli("fit", data, *LONG, "--checkpoint", bad, "--resume", "-o", target)
-        assert (done.code, "bad.tcc" in done.err) == (3, True)
+        assert (done.code, "bad.tcm" in done.err) == (3, True)
         assert "Traceback" not in done.err
     assert not target.exists()
+    done = cli("fit", data, "--rank", 3, "-p", "max_iter=35", *again, "--json")  # longer
+    assert done.code == 0 and done.json["iterations"] == 35
 
 
 def test_wrong_places_of_checkpoints(cli, data, tmp_path, small):
@@ -208,35 +180,14 @@ def test_wrong_places_of_checkpoints(cli, data, tmp_path, small):
     assert (done.code, "--checkpoint" in done.err) == (2, True)
     done = cli("fit", data, *small, "--checkpoint", tmp_path, "-o", target)
     assert done.code == 2
-    done = cli("fit", data, *small, "--checkpoint", tmp_path / "no" / "x.tcc", "-o", target)
-    assert (done.code, "make it first" in done.err) == (3, True)
+    done = cli("fit", data, *small, "--checkpoint", tmp_path / "no" / "x.tcm", "-o", target)
+    assert done.code == 3
     done = cli("fit", data, *small, "--checkpoint", target, "-o", target)
-    assert (done.code, "files of their own" in done.err) == (2, True)
-    done = cli("fit", data, *small, "-p", f"checkpoint={tmp_path / 'x.tcc'}", "-o", target)
-    assert (done.code, "--checkpoint" in done.err) == (2, True)
-    for every in ("0", "1.5", "often", "true"):
-        for kept in ([], ["--checkpoint", tmp_path / "x.tcc"]):
-            done = cli("fit", data, *small, *kept, "-p", f"every={every}", "-o", target)
-            assert (done.code, "at least 1" in done.err) == (2, True)
+    assert done.code == 2
+    for every in ("0", "1.5", "often"):
+        done = cli("fit", data, *small, "--every", every, "-o", target)
+        assert (done.code, "--every" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_settings_file_names_them_too(cli, data, recordings, tmp_path):
-    kept = tmp_path / "fit.tcc"
-    config = tmp_path / "fit.toml"
-    config.write_text(
-        f'rank = 3\ncheckpoint = "{kept}"\nrobust = "huber"\nmissing = "mask"\n'
-        "[params]\nmax_iter = 8\ntol = 0.0\nevery = 2\n"
-    )
-    done = cli("fit", data, "-c", config, "-o", tmp_path / "m.tcm", "--json")
-    assert done.code == 0, done.err
-    assert done.json["checkpoint"] == str(kept)
-    assert kept.exists()
-    model = load_model(tmp_path / "m.tcm")
-    assert (model.missing, model.decompose.robust) == ("mask", "huber")
-    config.write_text('robust = "tukey"\n')
-    done = cli("fit", data, "-c", config, "-o", tmp_path / "n.tcm")
-    assert (done.code, "line 1" in done.err) == (3, True)
 
 
 # ------------------------------------------------------------------- dirty recordings
@@ -258,7 +209,7 @@ def test_missing_values_are_left_out(cli, holes, data, tmp_path, small):
     assert done.json["samples"] == 90
     rec = Recordings.read(holes, allow_nan=True)
     own = ContrastiveFeatures(
-        decompose=build(PLC, rank=3, max_iter=8, tol=0), missing="mask", random_state=0
+        decompose=PLC(rank=3, max_iter=8, tol=0), missing="mask", random_state=0
     ).fit(rec)
     model = load_model(path)
     for U, V in zip(model.factors_, own.factors_, strict=True):
@@ -291,23 +242,10 @@ def test_a_store_with_gaps_and_a_model_that_leaves_them_out(
     assert (done.code, "one process" in done.err) == (2, True)
 
 
-def test_artefacts_count_less(cli, recordings, tmp_path, small):
-    X = recordings.X.copy()
-    X[5] *= 1000
-    path = recordings._with(X=X).save(tmp_path / "x.npz")
-    done = cli("fit", path, "-o", tmp_path / "m.tcm", *small, "--robust", "huber", "--json")
-    assert done.code == 0, done.err
-    core = load_model(tmp_path / "m.tcm").decompose_
-    assert core.robust == "huber"
-    assert core.sample_weight_[5] < 0.1
-    assert np.median(core.sample_weight_) > 0.9
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--missing", "fill"], "--missing"),
-        (["--robust", "tukey"], "--robust"),
         (["--missing", "mask", "--drop-nan"], "--drop-nan"),
         (["-p", "missing=mask"], "--missing"),
     ],
@@ -324,18 +262,17 @@ def test_what_a_store_cannot_do(cli, recordings, tmp_path, small):
     zarr = pytest.importorskip("zarr", reason="needs the extra 'dask'")
     pytest.importorskip("dask.array", reason="needs the extra 'dask'")
     zarr.save_array(str(tmp_path / "x.zarr"), recordings.X)
-    for options in (["--missing", "mask"], ["--robust", "huber"], ["-p", "robust=huber"]):
-        done = cli("fit", tmp_path / "x.zarr", "-o", tmp_path / "m.tcm", *small, *options)
-        assert (done.code, "not for stores" in done.err) == (2, True)
+    done = cli("fit", tmp_path / "x.zarr", "-o", tmp_path / "m.tcm", *small, "--missing", "mask")
+    assert (done.code, "--missing" in done.err) == (2, True)
 
 
 def test_a_store_is_fitted_with_a_checkpoint(cli, recordings, tmp_path):
     zarr = pytest.importorskip("zarr", reason="needs the extra 'dask'")
     pytest.importorskip("dask.array", reason="needs the extra 'dask'")
     zarr.save_array(str(tmp_path / "x.zarr"), recordings.X)
-    command = ["fit", tmp_path / "x.zarr", "--fs", 100, *LONG, "--checkpoint", tmp_path / "c.tcc"]
+    command = ["fit", tmp_path / "x.zarr", "--fs", 100, *LONG, "--checkpoint", tmp_path / "c.tcm"]
     assert cli(*command, "-o", tmp_path / "a.tcm").code == 0
     done = cli(*command, "--resume", "-o", tmp_path / "b.tcm", "--json")
     assert done.code == 0, done.err
     assert done.json["resumed_after"] > 0
-    assert same_model(tmp_path / "a.tcm", tmp_path / "b.tcm")
+    assert same_features(tmp_path / "a.tcm", tmp_path / "b.tcm", recordings)

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from tensorcontrast.cli.shared.options import complete_data
-from tensorcontrast.evaluate.presets import PRESETS
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -43,17 +42,11 @@ def test_options(cli_process, shell):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_presets(cli_process, shell):
-    assert complete(cli_process, shell, "bench", "tab") == ["table1"]
-
-
-def test_values_of_options_datasets_and_presets(cli_process):
+def test_values_of_options_and_datasets(cli_process):
     assert complete(cli_process, "bash", "fit", "sl") == ["sleep-edf"]
     assert complete(cli_process, "bash", "datasets", "fetch", "p") == ["ptb-xl"]
     assert complete(cli_process, "bash", "fit", "x", "--method", "plc") == ["plc", "plc-paper"]
     assert complete(cli_process, "bash", "fit", "x", "--missing", "m") == ["mask"]
-    assert set(PRESETS) <= set(complete(cli_process, "bash", "bench", ""))
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -78,12 +71,12 @@ def test_bash_itself_completes(cli_process, tmp_path):
     ask = (
         f"source {script}\n"
         "complete -p tensorcontrast\n"
-        "COMP_WORDS=(tensorcontrast bench tab) COMP_CWORD=2\n"
+        "COMP_WORDS=(tensorcontrast fit sle) COMP_CWORD=2\n"
         f"_tensorcontrast_completion {program}\n"
         'echo "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(["bash", "--norc", "-c", ask], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "table1", done.stderr
+    assert done.stdout.splitlines()[-1] == "sleep-edf", done.stderr
     assert "_tensorcontrast_completion" in done.stdout.splitlines()[0]
 
 

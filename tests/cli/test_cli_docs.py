@@ -1,16 +1,10 @@
-"""docs/reference/cli.md stays true: options, examples, settings files, keys and codes."""
+"""docs/reference/cli.md stays true: options, examples, keys and codes."""
 
 import re
 import shlex
 from pathlib import Path
 
-import pytest
-
-from tensorcontrast.cli.shared.failures import Code
-from tensorcontrast.cli.shared.settings import FitSettings
-from tensorcontrast.evaluate.config import BenchConfig
-from tensorcontrast.evaluate.presets import PRESETS
-from tensorcontrast.evaluate.toml_config import load_toml
+from tensorcontrast.cli.shared.session import Code
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
@@ -38,25 +32,9 @@ def test_every_example_names_commands_and_options_that_exist(cli):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[key]), f"{line}: {option}"
 
 
-@pytest.mark.parametrize(
-    ("text", "model"),
-    list(zip(blocks("toml"), (FitSettings, BenchConfig), strict=True)),
-    ids=["fit", "bench"],
-)
-def test_the_settings_files_are_valid(tmp_path, text, model):
-    path = tmp_path / "file.toml"
-    path.write_text(text, encoding="utf-8")
-    settings = load_toml(path, model)
-    left_out = {"format", "evidence"}
-    for name in set(type(settings).model_fields) - left_out:
-        assert re.search(rf"(?m)^\[*{name}\b", text), f"{name} is not in the reference"
-
-
-def test_codes_presets_and_keys_are_listed(cli, data, model, other, tmp_path):
+def test_codes_and_keys_are_listed(cli, data, model, other, tmp_path):
     for code in Code:
         assert re.search(rf"(?m)^\| [\d, ]*\b{int(code)}\b[\d, ]* \|", PAGE)
-    for name in PRESETS:
-        assert f"| `{name}` |" in PAGE
     calls = {
         "transform": [model, other, "-o", tmp_path / "f.npz"],
         "evaluate": [model, other],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.shared.fingerprint import KEPT, known_share, sketch
+from tensorcontrast.cli.shared.stored import KEPT
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.cross_validation import cross_validate, subject_folds
 from tensorcontrast.evaluate.protocol import linear_probe
@@ -61,10 +61,10 @@ def test_data_of_the_fit_are_told(cli, model, data, recordings, tmp_path):
 def test_a_full_sketch_still_tells_known_windows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2 * KEPT, 1, 4)).astype(np.float32)
-    kept = sketch(X)
+    kept = hashes(X)[:KEPT]
     assert len(kept) == KEPT
-    assert known_share(X[: KEPT // 2], kept) == 1
-    assert known_share(X + 1, kept) == 0
+    assert share_among(hashes(X[: KEPT // 2]), kept) == 1
+    assert share_among(hashes(X + 1), kept) == 0
 
 
 def test_no_subject_is_in_two_folds():

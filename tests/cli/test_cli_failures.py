@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings
-from tensorcontrast.cli.shared.failures import Code, code_of, message_of
+from tensorcontrast.cli.shared.session import Code, code_of, message_of
 
 HOSTILE = "\x1b[2J\x1b]0;own\x07[bold red]x[/]\u202egnp\r\n"
 ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")

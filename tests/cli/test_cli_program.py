@@ -9,7 +9,6 @@ import pytest
 from tensorcontrast import __version__
 from tensorcontrast.cli.shared.options import DATASETS
 from tensorcontrast.datasets import registry
-from tensorcontrast.evaluate.presets import PRESETS
 
 COMMANDS = [
     ["fit"],
@@ -18,7 +17,6 @@ COMMANDS = [
     ["train"],
     ["predict"],
     ["components"],
-    ["bench"],
     ["report"],
     ["demo"],
     ["datasets", "list"],
@@ -31,7 +29,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys\n"
         "from tensorcontrast.cli import app\n"
-        "for args in (['--help'], ['fit', '--help'], ['bench', '--help'], ['--version']):\n"
+        "for args in (['--help'], ['fit', '--help'], ['rank', '--help'], ['--version']):\n"
         "    assert not app(args, standalone_mode=False)\n"
         "heavy = ['torch', 'matplotlib', 'sklearn', 'scipy', 'pandas', 'joblib']\n"
         "print('heavy:', [name for name in heavy if name in sys.modules])\n"
@@ -90,10 +88,8 @@ def test_wrong_calls_are_one_line_with_the_way_out(cli, args, words):
     assert len(done.err.splitlines()) == 1
 
 
-def test_names_known_without_imports_are_the_real_ones(cli):
+def test_names_known_without_imports_are_the_real_ones():
     assert DATASETS == (*registry.DATASETS, "synthetic")
-    help_text = " ".join(cli("bench", "--help").out.replace("│", " ").split())
-    assert ", ".join(PRESETS) in help_text
 
 
 def test_terminals_that_know_ascii_only(cli_process):

@@ -497,9 +497,3 @@ def test_arrays_in_the_blocks_of_coupled_factors():
     assert all((U == 2).all() for U in doubled)
     with pytest.raises(InvalidInputError, match="more than 3 arrays for the factors"):
         made.like([np.ones((3, 2))] * 4)
-
-
-def test_what_cores_lose_is_zero_within_rounding():
-    assert kernels.lost_squared(10.0, 8.0) == 2.0
-    assert kernels.lost_squared(10.0, 10.0 - 1e-13) == 0.0
-    assert kernels.lost_squared(10.0, 10.1) == 0.0

@@ -6,18 +6,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import ATD, CPD, PLC, load_model
+from tensorcontrast import ATD, CPD, PLC, Algorithm1, load_model
 from tensorcontrast.cp import kernels
-from tensorcontrast.decompose import blocks
-from tensorcontrast.decompose.options import build
-from tensorcontrast.errors import DamagedFileError, InvalidInputError, TensorContrastWarning
-from tensorcontrast.evaluate.selection import information_criteria
-from tensorcontrast.solvers import gradient
+from tensorcontrast.decompose.inputs import Layout, coupled_blocks
+from tensorcontrast.errors import DamagedFileError, InvalidInputError
 
 DIMS, RANK = ((4, 5, 3), (6,), (3, 2)), 3
 FINE = {"alpha": 1e-6, "tol": 1e-6, "max_iter": 1000, "random_state": 0}
 FAST = {"rank": RANK, "max_iter": 20, "tol": 0, "random_state": 0}
-SHORT = {"n_epochs": 4, "n_clusters": 4}
 
 
 def coupled(n=50, noise=0.0, seed=0, dims=DIMS, dtype="float64"):
@@ -47,17 +43,17 @@ def flat(X):
     return np.concatenate([block.reshape(len(block), -1) for block in X], axis=1)
 
 
-def models(**more):
-    return [
-        build(CPD, **FAST, **more),
-        build(ATD, **FAST, **more),
-        build(PLC, **FAST, **SHORT, **more),
-        build(PLC, **FAST, solver="als", n_clusters=4, **more),
-    ]
+MODELS = {
+    "CPD": CPD(**FAST),
+    "ATD": ATD(**FAST),
+    "PLC": PLC(**FAST, n_clusters=4),
+    "Algorithm 1": PLC(**FAST, n_clusters=4, algorithm1=Algorithm1()),
+}
 
 
-def ids(model):
-    return f"{type(model).__name__}-{getattr(model, 'solver', '')}"
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
 
 
 # ---------------------------------------------------------------------------- equations
@@ -77,7 +73,7 @@ def test_kernels_are_those_of_the_stacked_matrices():
 
 def test_weights_of_blocks_are_weights_of_their_sums():
     X, _, factors = coupled(noise=0.3)
-    layout = blocks.Layout(DIMS, (1.0, 2.0, 0.5))
+    layout = Layout(DIMS, True, (1.0, 2.0, 0.5))
     weighed = kernels.CoupledFactors(
         [[s * block[0], *block[1:]] for s, block in zip(layout.scales, factors.blocks, strict=True)]
     )
@@ -87,8 +83,8 @@ def test_weights_of_blocks_are_weights_of_their_sums():
     np.testing.assert_allclose(kernels.gram(weighed), HtH)
     parts = zip(squares, X, factors.blocks, strict=True)
     XH = sum(s * A.reshape(len(A), -1) @ kernels.khatri_rao(block) for s, A, block in parts)
-    np.testing.assert_allclose(layout.weigh(flat(X)) @ kernels.khatri_rao(weighed), XH)
-    for a, b in zip(layout.split(layout.weigh(flat(X))), X, strict=True):
+    np.testing.assert_allclose((flat(X) * layout.factor) @ kernels.khatri_rao(weighed), XH)
+    for a, b in zip(layout.split(flat(X) * layout.factor), X, strict=True):
         np.testing.assert_allclose(a, b)
 
 
@@ -103,33 +99,6 @@ def test_each_block_is_updated_by_itself():
     assert float((flat(X) ** 2).sum()) + misfit == pytest.approx(residual, rel=1e-9)
 
 
-def test_gradients_of_the_tied_objective_are_those_of_differences():
-    X, _, factors = coupled(n=30, noise=0.5)
-    X = blocks.Layout(DIMS, (0.1, 0.01, 0.001)).weigh(flat(X))
-    V = X + 0.1 * np.random.default_rng(1).normal(size=X.shape)
-    weight = np.random.default_rng(2).normal(size=(2, 30, RANK))
-
-    def loss(W, U):
-        return float((weight[0] * W**2 + weight[1] * W * U).sum()) / 30, (
-            (2 * weight[0] * W + weight[1] * U) / 30,
-            weight[1] * W / 30,
-        )
-
-    def value(at):
-        return gradient.tied_objective(X, V, at, loss, alpha=0.1, beta=0.7)[0]
-
-    gradients = gradient.tied_objective(X, V, factors, loss, alpha=0.1, beta=0.7)[1]
-    rng = np.random.default_rng(3)
-    for k, slope in enumerate(gradients):
-        assert slope.shape == factors[k].shape
-        step = rng.normal(size=factors[k].shape)
-        ends = [
-            value(factors.like([U + s * step if j == k else U for j, U in enumerate(factors)]))
-            for s in (1e-5, -1e-5)
-        ]
-        assert float((slope * step).sum()) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4)
-
-
 def test_the_normal_form_leaves_the_reconstruction_as_it_is():
     _, W, factors = coupled()
     form, gain, order = kernels.normal_form(factors, np.linalg.norm(W, axis=0))
@@ -140,7 +109,6 @@ def test_the_normal_form_leaves_the_reconstruction_as_it_is():
             np.testing.assert_allclose(np.linalg.norm(U, axis=0), 1)
 
 
-@pytest.mark.parametrize("model", models(), ids=ids)
 def test_one_block_is_the_plain_model_to_the_bit(model):
     (X,), *_ = coupled(noise=0.3, dims=DIMS[:1])
     plain = model.fit(X)
@@ -161,10 +129,9 @@ def test_one_block_is_the_plain_model_to_the_bit(model):
 
 
 @pytest.mark.parametrize("method", [CPD, ATD, PLC])
-@pytest.mark.parametrize("options", [{}, {"robust": "huber"}], ids=str)
-def test_estimators_find_what_made_the_blocks(method, options):
+def test_estimators_find_what_made_the_blocks(method):
     X, _, factors = coupled(n=200, noise=0.01, seed=4)
-    model = build(method, rank=RANK, n_init=2, **FINE, **options).fit(X)
+    model = method(rank=RANK, n_init=2, **FINE).fit(X)
     assert [[U.shape for U in block] for block in model.factors_] == [
         [(d, RANK) for d in block] for block in DIMS
     ]
@@ -179,19 +146,13 @@ def test_estimators_find_what_made_the_blocks(method, options):
         assert kernels.factor_match_score(own, planted) > 0.98
 
 
-@pytest.mark.parametrize("model", models(batch_size=50), ids=ids)
-def test_mini_batches_of_blocks(model):
-    X, *_ = coupled(n=200, noise=0.01)
-    assert model.fit(X).score(X) > 0.9
-
-
 def test_a_block_of_few_values_counts_as_much_as_one_of_many():
     """Two blocks with nothing in common: with one component, the heavier one is described."""
     rng = np.random.default_rng(0)
     many = np.einsum("n,a,b->nab", *(rng.normal(size=d) for d in (80, 10, 20)))
     few = 1e-3 * np.outer(rng.normal(size=80), [1.0, 2.0])
     for weights, heavier in (((2, 1), 0), ((1, 2), 1)):
-        model = build(CPD, rank=1, block_weights=weights, **FINE).fit([many, few])
+        model = CPD(rank=1, block_weights=weights, **FINE).fit([many, few])
         made = model.inverse_transform(model.transform([many, few]))
         errors = [
             np.linalg.norm(a - b) / np.linalg.norm(b - b.mean(axis=0))
@@ -203,7 +164,7 @@ def test_a_block_of_few_values_counts_as_much_as_one_of_many():
 def test_scales_give_blocks_their_shares_of_the_variance():
     X, *_ = coupled(noise=0.3)
     for weights, shares in ((None, (1, 1, 1)), ((1, 4, 2), (1, 4, 2))):
-        model = build(CPD, **FAST, block_weights=weights).fit(X)
+        model = CPD(**FAST, block_weights=weights).fit(X)
         variances = [
             s**2 * block.reshape(len(block), -1).var(axis=0).sum()
             for s, block in zip(model.block_scales_, X, strict=True)
@@ -213,9 +174,20 @@ def test_scales_give_blocks_their_shares_of_the_variance():
         assert model.scale_ == pytest.approx(np.sqrt(sum(variances)))
 
 
+def test_a_block_of_equal_windows_changes_nothing():
+    X, *_ = coupled(noise=0.3)
+    model, plain = CPD(**FAST).fit([X[0], np.full((50, 2), 7.0)]), CPD(**FAST).fit((X[0],))
+    assert model.block_scales_ == (1.0, 1.0)
+    assert model.score([X[0], np.full((50, 2), 7.0)]) == pytest.approx(
+        plain.score((X[0],)), abs=0.02
+    )
+    with pytest.raises(InvalidInputError, match="equal"):
+        CPD(**FAST).fit([np.ones((50, 3)), np.ones((50, 2))])
+
+
 def test_the_unit_of_a_block_does_not_matter():
     X, *_ = coupled(noise=0.3)
-    here, there = (build(CPD, **FAST).fit([X[0], unit * X[1]]) for unit in (1.0, 1e6))
+    here, there = (CPD(**FAST).fit([X[0], unit * X[1]]) for unit in (1.0, 1e6))
     np.testing.assert_allclose(
         here.transform(X[:2]), there.transform([X[0], 1e6 * X[1]]), rtol=1e-6, atol=1e-9
     )
@@ -231,23 +203,19 @@ def test_as_good_as_tensorlys_coupled_factorisation():
     theirs = np.linalg.norm(X - tensorly.cp_to_tensor(tensor)) ** 2
     theirs += np.linalg.norm(Y - tensorly.cp_to_tensor(matrix)) ** 2
     variances = [(block.reshape(40, -1) ** 2).sum() for block in (X, Y)]
-    model = build(CPD, rank=RANK, center=False, n_init=3, block_weights=variances, **FINE).fit(
-        [X, Y]
-    )
+    model = CPD(rank=RANK, center=False, n_init=3, block_weights=variances, **FINE).fit([X, Y])
     np.testing.assert_allclose(model.block_scales_, 1.0)
     made = model.inverse_transform(model.transform([X, Y]))
     ours = sum(np.linalg.norm(a - b) ** 2 for a, b in zip(made, (X, Y), strict=True))
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
-@pytest.mark.parametrize("model", models(), ids=ids)
 def test_a_view_is_a_list_too(model):
     X, *_ = coupled(noise=0.3)
     view = [block + 0.1 * block.std() for block in X]
     given = model.fit(X, view=view).transform(X)
     drawn = model.fit(X, view=lambda rng: tuple(view)).transform(X)
     np.testing.assert_allclose(given, drawn, rtol=0.2, atol=0.2)
-    assert model.view_features_ is not None
     np.testing.assert_array_equal(model.fit_transform(X, view=view), given)
 
 
@@ -258,29 +226,18 @@ def test_augment_sees_the_blocks(fresh):
 
     def augment(parts, rng):
         seen.append([part.shape[1:] for part in parts])
-        np.testing.assert_allclose(parts[1], X[1][: len(parts[1])])
+        np.testing.assert_allclose(parts[1], X[1][: len(parts[1])], rtol=1e-9)
         return [part * 1.1 for part in parts]
 
-    build(PLC, **FAST, **SHORT, augment=augment, fresh_views=fresh).fit(X)
+    def algorithm1(augment):
+        settings = Algorithm1(augment=augment, fresh_views=fresh)
+        return PLC(**FAST, n_clusters=4, algorithm1=settings)
+
+    algorithm1(augment).fit(X)
     assert seen[0] == list(DIMS)
-
-    def wrong(parts, rng):
-        return parts[:2]
-
-    with pytest.raises(InvalidInputError, match="it must keep the shapes"):
-        build(PLC, **FAST, **SHORT, augment=wrong).fit(X)
-    with pytest.raises(InvalidInputError, match="must return a list of 3 blocks"):
-        build(PLC, **FAST, **SHORT, augment=lambda parts, rng: parts[0]).fit(X)
-
-
-def test_nuisance_is_a_list_too():
-    X, *_ = coupled(n=120, noise=0.5)
-    rng = np.random.default_rng(0)
-    noise = [block.std() * rng.normal(size=(60, *block.shape[1:])) for block in X]
-    model = build(PLC, **FAST, **SHORT, epsilon=0.3).fit(X, nuisance=noise)
-    assert model.nuisance_gains_ is not None
-    np.testing.assert_allclose(model.features_, model.transform(X), atol=1e-6)
-    assert model.score(X) == pytest.approx(1 - model.reconstruction_error_**2, abs=1e-4)
+    for wrong in (lambda parts, rng: parts[:2], lambda parts, rng: parts[0]):
+        with pytest.raises(InvalidInputError, match="view"):
+            algorithm1(wrong).fit(X)
 
 
 def test_gaps_in_one_block_are_left_out():
@@ -289,59 +246,29 @@ def test_gaps_in_one_block_are_left_out():
     rng = np.random.default_rng(1)
     holes[1][rng.random(X[1].shape) < 0.1] = np.nan
     holes[2][:20] = np.nan
-    model = build(CPD, rank=RANK, missing="mask", **FINE).fit(holes)
+    model = CPD(rank=RANK, missing="mask", **FINE).fit(holes)
     full = model.inverse_transform(model.transform(holes))
     for made, block in zip(full, X, strict=True):
         assert np.linalg.norm(made - block) < 0.1 * np.linalg.norm(block - block.mean(axis=0))
-    model.partial_fit(holes)
     assert model.score(holes) > 0.98
     with pytest.raises(InvalidInputError, match=r"X\[1\].* NaN"):
-        build(CPD, **FAST).fit(holes)
-
-
-@pytest.mark.parametrize("options", [{}, {"robust": "huber"}], ids=str)
-def test_batches_of_a_stream(options):
-    X, *_ = coupled(n=300, noise=0.01)
-    for model in (
-        build(CPD, rank=RANK, **FINE, **options),
-        build(PLC, rank=RANK, n_clusters=4, **FINE, **options),
-    ):
-        scales = None
-        for at in np.split(np.arange(300), 3):
-            model.partial_fit([block[at] for block in X])
-            scales = scales or model.block_scales_
-            assert model.block_scales_ == scales
-        assert model.score(X) > 0.95
-        assert model.fit(X).partial_fit([block[:50] for block in X]).score(X) > 0.95
+        CPD(**FAST).fit(holes)
 
 
 def test_given_factors_are_where_a_fit_starts():
     X, _, factors = coupled(noise=0.0)
     init = [list(block) for block in factors.blocks]
-    model = build(CPD, rank=RANK, init=init, max_iter=3, tol=0).fit(X)
+    model = CPD(rank=RANK, init=init, max_iter=3, tol=0).fit(X)
     assert model.reconstruction_error_ < 0.01
-    with pytest.raises(
-        InvalidInputError, match=r"\[\(6, 3\)\], \[\(3, 3\), \(2, 3\)\]\] are needed"
-    ):
-        build(CPD, rank=RANK, init=init[:2]).fit(X)
-    with pytest.raises(InvalidInputError, match="init holds"):
-        build(CPD, rank=RANK, init=init[0]).fit(X)
-
-
-def test_criteria_count_the_numbers_of_all_blocks():
-    X, *_ = coupled(noise=0.3)
-    model = build(CPD, **FAST).fit(X)
-    found = information_criteria(model, X)
-    assert found.n_parameters == RANK * (50 + 12 + 6 + 5) - RANK * (3 + 0 + 1)
-    one = build(CPD, **FAST).fit((X[0],))
-    plain = build(CPD, **FAST).fit(X[0])
-    assert information_criteria(one, (X[0],)) == information_criteria(plain, X[0])
+    with pytest.raises(InvalidInputError, match="init"):
+        CPD(rank=RANK, init=init[:2]).fit(X)
+    with pytest.raises(InvalidInputError, match="init"):
+        CPD(rank=RANK, init=init[0]).fit(X)
 
 
 # ---------------------------------------------------------------------------- sources
 
 
-@pytest.mark.parametrize("model", models(), ids=ids)
 def test_mapped_files_and_stores_give_the_same_bits(model, tmp_path):
     X, *_ = coupled(n=600, noise=0.3, dtype="float32")
     here = model.fit(X).transform(X)
@@ -351,7 +278,7 @@ def test_mapped_files_and_stores_give_the_same_bits(model, tmp_path):
         np.save(tmp_path / f"{b}.npy", block)
         mapped.append(np.load(tmp_path / f"{b}.npy", mmap_mode="r"))
     mixed = [mapped[0], X[1], mapped[2]]
-    np.testing.assert_array_equal(model.fit(mixed, view=None).transform(mixed), here)
+    np.testing.assert_array_equal(model.fit(mixed).transform(mixed), here)
     assert model.block_scales_ == scales
     assert model.score(mapped) == score
 
@@ -362,10 +289,10 @@ def test_gaps_in_mapped_files_are_left_out(tmp_path):
     X[1][:5] = np.nan
     np.save(tmp_path / "x.npy", X[0])
     mapped = [np.load(tmp_path / "x.npy", mmap_mode="r"), *X[1:]]
-    here, there = (build(CPD, **FAST, missing="mask").fit(data) for data in (X, mapped))
+    here, there = (CPD(**FAST, missing="mask").fit(data) for data in (X, mapped))
     np.testing.assert_allclose(there.transform(mapped), here.transform(X), rtol=1e-9, atol=1e-12)
-    with pytest.raises(InvalidInputError, match=r"X\[1\].* NaN"):
-        build(CPD, **FAST).fit(mapped)
+    with pytest.raises(InvalidInputError, match=r"X\[0\]"):
+        CPD(**FAST).fit(mapped)
 
 
 def test_a_zarr_store_is_a_block(tmp_path):
@@ -374,55 +301,51 @@ def test_a_zarr_store_is_a_block(tmp_path):
     stored = zarr.open(str(tmp_path / "x"), mode="w", shape=X[0].shape, chunks=(7, 4, 5, 3),
                        dtype="f4")  # fmt: skip
     stored[:] = X[0]
-    model = build(CPD, **FAST).fit(X[:2])
-    there = build(CPD, **FAST).fit([stored, X[1]])
+    model = CPD(**FAST).fit(X[:2])
+    there = CPD(**FAST).fit([stored, X[1]])
     np.testing.assert_array_equal(there.transform([stored, X[1]]), model.transform(X[:2]))
 
 
-@pytest.mark.parametrize("model", models(), ids=ids)
-def test_on_dask_as_in_memory(model):
+@pytest.mark.parametrize("missing", ["error", "mask"])
+@pytest.mark.parametrize("cls", [CPD, PLC])
+def test_on_dask_as_in_memory(cls, missing):
     array = pytest.importorskip("dask.array")
     X, *_ = coupled(n=600, noise=0.3, dtype="float32")
-    view = [block + np.float32(0.1) * block.std() for block in X]
-    here = model.fit(X, view=view).transform(X)
-    scales = model.block_scales_
-    sizes = (200, 150, 300)
+    y = np.arange(600) % 4 if cls is PLC else None  # clusters would depend on rounding
+    more = {"graph": "true"} if cls is PLC else {}
+    here = cls(**FAST, missing=missing, **more).fit(X, y)
     lazy = [
         array.from_array(block, chunks=(size, *(-1 for _ in block.shape[1:])))
-        for block, size in zip(X, sizes, strict=True)
+        for block, size in zip(X, (200, 150, 300), strict=True)
     ]
-    model.fit([lazy[0], lazy[1], X[2]], view=view)
-    np.testing.assert_allclose(model.block_scales_, scales, rtol=1e-6)
-    np.testing.assert_allclose(np.asarray(model.transform(lazy)), here, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(model.transform(X), here, rtol=1e-3, atol=1e-3)
-    masked = build(CPD, **FAST, missing="mask")
-    np.testing.assert_allclose(
-        clone(masked).fit(lazy).features_, clone(masked).fit(X).features_, rtol=1e-3, atol=1e-3
-    )
+    there = cls(**FAST, missing=missing, **more).fit([lazy[0], lazy[1], X[2]], y)
+    np.testing.assert_allclose(there.block_scales_, here.block_scales_, rtol=1e-6)
+    W = here.transform(X)
+    np.testing.assert_allclose(np.asarray(there.transform(lazy)), W, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(there.transform(X), W, rtol=1e-3, atol=1e-3)
 
 
 def test_a_table_is_a_block():
     pandas = pytest.importorskip("pandas")
     X, *_ = coupled(noise=0.3)
     table = pandas.DataFrame(X[1], columns=list("abcdef"))
-    model = build(CPD, **FAST).fit([X[0], table])
+    model = CPD(**FAST).fit([X[0], table])
     np.testing.assert_array_equal(
-        model.transform([X[0], table]), build(CPD, **FAST).fit(X[:2]).transform(X[:2])
+        model.transform([X[0], table]), CPD(**FAST).fit(X[:2]).transform(X[:2])
     )
 
 
 def test_counts_and_single_precision_join_as_floats():
     X, *_ = coupled(noise=0.3)
     counts = np.round(X[1]).astype("int16")
-    assert build(CPD, **FAST).fit([X[0].astype("float32"), counts]).center_.dtype == np.float32
-    assert build(CPD, **FAST).fit([X[0], counts]).center_.dtype == np.float64
-    assert build(CPD, **FAST, dtype="float32").fit(X).features_.dtype == np.float32
+    assert CPD(**FAST).fit([X[0].astype("float32"), counts]).center_.dtype == np.float32
+    assert CPD(**FAST).fit([X[0], counts]).center_.dtype == np.float64
+    assert CPD(**FAST, dtype="float32").fit(X).transform(X).dtype == np.float32
 
 
 # ---------------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("model", models(), ids=ids)
 def test_a_model_file_has_the_blocks(model, tmp_path):
     X, *_ = coupled(noise=0.1)
     model.fit(X).save(tmp_path / "m.tcm")
@@ -430,7 +353,7 @@ def test_a_model_file_has_the_blocks(model, tmp_path):
     assert again.block_dims_ == DIMS
     assert again.block_scales_ == model.block_scales_
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
-    assert again.partial_fit(X).score(X) > 0.9
+    assert again.fit(X).score(X) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -453,34 +376,11 @@ def test_a_model_file_has_the_blocks(model, tmp_path):
 )
 def test_a_file_with_other_blocks_is_refused(tmp_path, name, value):
     X, *_ = coupled(noise=0.1)
-    model = build(CPD, **FAST).fit(X)
+    model = CPD(**FAST).fit(X)
     setattr(model, name, value)
     model.save(tmp_path / "m.tcm")
     with pytest.raises(DamagedFileError):
         load_model(tmp_path / "m.tcm")
-
-
-@pytest.mark.parametrize("model", models(), ids=ids)
-def test_a_checkpoint_goes_on_to_the_same_bits(model, tmp_path):
-    X, *_ = coupled(noise=0.3)
-    whole = [U.copy() for U in model.fit(X)._factors]
-    calls, count = [], len(model.history_["objective"])
-
-    def stop(terms):
-        calls.append(terms)
-        if len(calls) == count - 2:
-            raise KeyboardInterrupt
-
-    kept = {"checkpoint": tmp_path / "c", "every": 1}
-    model.set_params(callback=stop)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, **kept)
-    model.set_params(callback=None)
-    with pytest.raises(InvalidInputError, match="other data"):
-        model.fit([X[0], X[1][:, ::-1].copy(), X[2]], **kept, resume=True)
-    again = model.fit(X, **kept, resume=True)
-    for a, b in zip(again._factors, whole, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 # ---------------------------------------------------------------------------- what X is
@@ -488,18 +388,18 @@ def test_a_checkpoint_goes_on_to_the_same_bits(model, tmp_path):
 
 def test_which_lists_are_blocks():
     X, *_ = coupled(n=5)
-    assert len(blocks.given(X)) == 3
-    assert len(blocks.given((X[0], X[0]))) == 2
-    assert blocks.given([X[0], X[0]]) is None  # an array-like of windows
-    assert len(blocks.given([X[0], X[0]], coupled=True)) == 2
-    assert blocks.given([[1.0, 2.0], [3.0, 4.0]]) is None
-    assert blocks.given(([1.0, 2.0], [3.0, 4.0])) is None
-    assert blocks.given([np.ones(3), np.ones(3)]) is None
-    assert blocks.given(X[0]) is None
-    assert blocks.given([]) is None
-    windows = build(CPD, **FAST).fit(list(X[0]))
+    assert len(coupled_blocks(X)) == 3
+    assert len(coupled_blocks((X[0], X[0]))) == 2
+    assert coupled_blocks([X[0], X[0]]) is None  # an array-like of windows
+    assert len(coupled_blocks([X[0], X[0]], coupled=True)) == 2
+    assert coupled_blocks([[1.0, 2.0], [3.0, 4.0]]) is None
+    assert coupled_blocks(([1.0, 2.0], [3.0, 4.0])) is None
+    assert coupled_blocks([np.ones(3), np.ones(3)]) is None
+    assert coupled_blocks(X[0]) is None
+    assert coupled_blocks([]) is None
+    windows = CPD(**FAST).fit(list(X[0]))
     assert windows.block_dims_ is None
-    same = build(CPD, **FAST).fit((X[0], 2 * X[0]))
+    same = CPD(**FAST).fit((X[0], 2 * X[0]))
     assert same.block_dims_ == (DIMS[0], DIMS[0])
     np.testing.assert_array_equal(
         same.transform([X[0], 2 * X[0]]), same.transform((X[0], 2 * X[0]))
@@ -508,48 +408,37 @@ def test_which_lists_are_blocks():
 
 def test_what_does_not_fit_says_so():
     X, *_ = coupled()
-    model, plain = build(CPD, **FAST).fit(X), build(CPD, **FAST).fit(X[0])
+    model, plain = CPD(**FAST).fit(X), CPD(**FAST).fit(X[0])
+    offset = X[1] / X[1].std() + 1e7
     cases = [
-        (lambda: model.fit([X[0], X[1][:-1]]), r"hold \[50, 49\] windows"),
-        (lambda: model.fit((X[0], X[1][:, 0])), r"X\[1\] has shape \(50,\).*as \(n, 1\)"),
-        (lambda: model.fit([X[0], X[1][:, 0]]), r"X\[1\] has shape \(50,\).*as \(n, 1\)"),
-        (lambda: model.fit([X[0], np.ones((50, 2))]), r"X\[1\]: .*leave this block out"),
-        (lambda: model.fit([X[0][:1], X[1][:1]]), "X holds 1 windows; at least 2"),
-        (lambda: model.fit([X[0], X[1] + np.inf]), r"X\[1\]\[0, 0\] is inf"),
-        (
-            lambda: build(CPD, **FAST, dtype="float32").fit([X[0], X[1] / X[1].std() + 1e7]),
-            r"X\[1\] .*would lose digits as float32",
-        ),
-        (lambda: model.transform(X[:2]), r"blocks of dims \[\(4, 5, 3\), \(6,\)\] but the model"),
-        (lambda: model.transform(X[::-1]), "but the model was fitted on"),
-        (lambda: model.transform(X[0]), "fitted on 3 coupled blocks; pass X as a list"),
-        (lambda: model.partial_fit(X[0]), "fitted on 3 coupled blocks; pass X as a list"),
-        (lambda: model.score(X[0]), "fitted on 3 coupled blocks"),
-        (lambda: plain.transform(X), "fitted on one tensor of dims"),
-        (lambda: plain.partial_fit(X), "fitted on one tensor of dims"),
-        (lambda: model.fit(X, view=X[:2]), "view holds blocks of dims"),
-        (lambda: model.fit(X, view=X[0]), "pass view as a list"),
-        (lambda: build(PLC, **FAST, **SHORT).fit(X, nuisance=X[0]), "pass nuisance as a list"),
-        (lambda: build(CPD, **FAST, block_weights=(1, 2)).fit(X), "each of the 3 blocks"),
-        (lambda: build(CPD, **FAST, block_weights=(1, 2, -1)).fit(X), "one positive number"),
-        (lambda: build(CPD, **FAST, block_weights=(1, 2)).fit(X[0]), "X is one tensor"),
-        (lambda: build(CPD, **FAST, block_weights=(1, 2)).partial_fit(X[0]), "X is one tensor"),
+        (lambda: model.fit([X[0], X[1][:-1]]), r"\[50, 49\]"),
+        (lambda: model.fit((X[0], X[1][:, 0])), r"X\[1\]"),
+        (lambda: model.fit([X[0], X[1][:, 0]]), r"X\[1\]"),
+        (lambda: model.fit([X[0][:1], X[1][:1]]), "1 windows"),
+        (lambda: model.fit([X[0], X[1] + np.inf]), r"X\[1\]\[0, 0\]"),
+        (lambda: model.fit([X[0], np.full((50, 2), "a")]), r"X\[1\]"),
+        (lambda: CPD(**FAST, dtype="float32").fit([X[0], offset]), r"X\[1\].*float32"),
+        (lambda: CPD(**FAST, dtype="float32").fit([X[0], 1e300 * X[1]]), r"X\[1\].*float32"),
+        (lambda: model.transform(X[:2]), "dims"),
+        (lambda: model.transform(X[::-1]), "dims"),
+        (lambda: model.transform(X[0]), "coupled"),
+        (lambda: model.score(X[0]), "coupled"),
+        (lambda: plain.transform(X), "one array"),
+        (lambda: model.fit(X, view=X[:2]), "view"),
+        (lambda: model.fit(X, view=X[0]), "view"),
+        (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X), "block_weights"),
+        (lambda: CPD(**FAST, block_weights=(1, 2, -1)).fit(X), "block_weights"),
+        (lambda: CPD(**FAST, block_weights=(1, 2, "a")).fit(X), "block_weights"),
+        (lambda: CPD(**FAST, block_weights=(1, 2)).fit(X[0]), "block_weights"),
     ]
     for call, match in cases:
         with pytest.raises(InvalidInputError, match=match):
             call()
 
 
-def test_a_compression_that_is_not_used_is_told():
-    X, *_ = coupled(noise=0.1)
-    with pytest.warns(TensorContrastWarning, match="coupled blocks are fitted as they are"):
-        model = build(CPD, **FAST, compress=(2, 2, 2)).fit(X)
-    assert model.core_dims_ == (72,)
-
-
 def test_a_refused_fit_leaves_the_model_as_it_was():
     X, *_ = coupled()
-    model = build(CPD, **FAST).fit(X)
+    model = CPD(**FAST).fit(X)
     with pytest.raises(InvalidInputError):
         model.fit([X[0], X[1][:-1]])
     assert model.block_dims_ == DIMS

@@ -1,17 +1,14 @@
-"""No fit collapses: dead components, zero features, objectives that rise, false convergence."""
+"""No fit collapses: dead components, zero features, objectives that rise, fine sampling."""
 
 import warnings
 
 import numpy as np
 import pytest
 
-from tensorcontrast import ALS, ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor
+from tensorcontrast import ATD, CPD, PLC, Algorithm1, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import NumericalError, TensorContrastWarning
-from tensorcontrast.solvers import als
-from tensorcontrast.solvers.convergence import RISE, Monitor
 
 
 def sines(n=40, channels=1, times=256, seed=0):
@@ -56,8 +53,7 @@ def test_seeds_that_collapsed_have_features(seed):
     model = ContrastiveFeatures(fs=50.0, random_state=seed).fit(X)
     W = model.transform(X)
     assert_sound(W, model.decompose_)
-    assert model.decompose_.converged_
-    assert model.decompose_.reconstruction_error_ < 0.15
+    assert model.decompose_.reconstruction_error_ < 0.2
     assert (W.std(axis=0) > 1e-6).sum() > 20
 
 
@@ -65,18 +61,8 @@ def test_seeds_that_collapsed_have_features(seed):
 @pytest.mark.parametrize("rank", [24, 48])
 def test_coupled_fits_of_more_channels(n, channels, rank):
     X = sines(n, channels, 128)
-    plc = build(PLC, rank=rank, max_iter=15, tol=0, n_epochs=2)
-    model = ContrastiveFeatures(fs=50.0, decompose=plc, random_state=0).fit(X)
+    model = ContrastiveFeatures(fs=50.0, decompose=PLC(rank), random_state=0).fit(X)
     assert_sound(model.transform(X), model.decompose_)
-
-
-def test_a_warm_up_changes_nothing_where_there_is_no_contrast():
-    X = sines()
-    fits = [
-        build(PLC, rank=8, warm_up=w, max_iter=12, tol=0, n_epochs=1, random_state=0).fit(X)
-        for w in (0, 5)
-    ]
-    assert fits[0].history_["objective"] == fits[1].history_["objective"]
 
 
 # ---------------------------------------------------------------------------- many small fits
@@ -102,13 +88,8 @@ def small(seed):
     if rng.integers(0, 2):
         extra = (latent[:, :1] * [1.0, -2.0] + rng.normal(size=(n, 2))).astype(X.dtype)
         X = (X, extra)
-    which = seed % 4
-    if which == 0:
-        return build(CPD, **params), X
-    if which == 1:
-        return build(ATD, **params), X
-    solver = "als" if which == 2 else "tied"
-    return build(PLC, solver=solver, n_epochs=2, n_clusters=min(3, n), **params), X
+    more = [{}, {}, {"n_clusters": min(3, n), "algorithm1": Algorithm1()}, {}][seed % 4]
+    return (CPD, ATD, PLC, PLC)[seed % 4](**params, **more), X
 
 
 @pytest.mark.parametrize("first", range(0, 300, 20))
@@ -128,9 +109,9 @@ def test_small_fits_of_signals_are_finite_and_fall(first):
         n, channels, times = (int(rng.integers(*span)) for span in ((8, 41), (1, 4), (48, 97)))
         X = sines(n, channels, times, seed)
         params = {"rank": int(rng.integers(2, 41)), "max_iter": 9, "tol": 0}
-        part = build((CPD, ATD, PLC, PLC)[seed % 4], **params)
-        if seed % 4 > 1:
-            part.set_params(solver=("tied", "als", "gls")[seed % 3], gradient__n_epochs=1)
+        part = (CPD, ATD, PLC, PLC)[seed % 4](**params)
+        if seed % 4 == 3:
+            part.set_params(algorithm1=Algorithm1())
         blocks = None if seed // 4 % 2 else SpectrogramTensor()
         model = ContrastiveFeatures(50.0, tensorize=blocks, decompose=part, random_state=seed)
         with warnings.catch_warnings():
@@ -214,89 +195,23 @@ def test_balancing_keeps_the_model_and_lowers_the_ridge(blocks, dead):
         assert best < other
 
 
-def test_features_follow_the_factors_that_are_balanced():
-    factors, W = coupled()
-    factors[0][:] *= 9.0
-    memory = als.Memory(W=W, sizes=np.linalg.norm(W, axis=0))
-    new = als.balanced(factors, als.Statistics(W.T, W.T @ W), memory)
-    np.testing.assert_allclose(kernels.cp_to_flat(memory.W, new), kernels.cp_to_flat(W, factors))
-    np.testing.assert_allclose(memory.sizes, np.linalg.norm(memory.W, axis=0))
-
-
 # ---------------------------------------------------------------------------- guards
-
-
-def feed(values, **params):
-    monitor = Monitor("CPD", max_iter=20, tol=1e-4, patience=2, **params)
-    return [monitor.record({"objective": v}) for v in values], monitor
-
-
-def test_a_plateau_after_a_jump_is_no_convergence():
-    ended, monitor = feed([0.6, 0.38, 0.3, 20.0, 20.0, 20.0, 20.0])
-    assert not any(ended)
-    assert not monitor.converged
-
-
-def test_a_plateau_after_a_small_rise_that_clusters_make_is_convergence():
-    ended, monitor = feed([0.6, 0.3, 0.3005, 0.3005, 0.3005])
-    assert ended[-1]
-    assert monitor.converged
-
-
-def test_a_fit_that_comes_back_after_a_jump_converges():
-    ended, _ = feed([0.6, 0.38, 0.7, 0.3, 0.3, 0.3])
-    assert ended == [False] * 5 + [True]
-
-
-def test_sweeps_that_rise_raise():
-    with pytest.raises(NumericalError, match=r"rose from 0\.3 to 20 in iteration 4.*float64"):
-        feed([0.6, 0.38, 0.3, 20.0], falls=True)
-
-
-def test_rises_of_rounding_are_neither_an_error_nor_convergence():
-    low = 0.3 - 0.5 * RISE
-    ended, _ = feed([0.6, low, 0.3, 0.3, 0.3], falls=True)
-    assert not any(ended)
-    assert feed([0.6, 0.3, 0.3 + 1e-7, 0.3], falls=True)[0][-1]
-
-
-def test_the_lowest_objective_survives_a_checkpoint():
-    _, before = feed([0.6, 0.3], falls=True)
-    after = Monitor("CPD", max_iter=9, tol=1e-4, falls=True)
-    after.restore(before.state())
-    with pytest.raises(NumericalError, match=r"rose from 0\.3"):
-        after.record({"objective": 0.5})
 
 
 @pytest.mark.parametrize("model", [CPD, ATD, PLC])
 def test_a_ridge_that_outweighs_the_data_is_an_error(model):
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
-    fitted = model(rank=2, als=ALS(max_iter=3, tol=0), random_state=0).fit(X)
+    fitted = model(rank=2, max_iter=3, tol=0, random_state=0).fit(X)
     before = fitted.factors_
-    with pytest.raises(NumericalError, match=f"{model.__name__}: all features are zero.*alpha"):
+    with pytest.raises(NumericalError, match="alpha"):
         fitted.set_params(alpha=1e9).fit(X)
     assert fitted.factors_ is before
-    with pytest.raises(NumericalError, match="all features are zero"):
-        model(rank=2, alpha=1e9, random_state=0).partial_fit(X)
-
-
-def test_a_silent_batch_of_a_stream_is_no_error():
-    X = np.random.default_rng(0).normal(size=(20, 3, 4))
-    model = CPD(rank=2, random_state=0).partial_fit(X)
-    model.partial_fit(np.repeat(X.mean(axis=0)[None], 5, axis=0))
-    assert model.transform(X).std() > 0
-
-
-def test_features_that_are_the_same_for_all_windows_are_told():
-    X = np.repeat(np.random.default_rng(0).normal(size=(1, 3, 4)), 8, axis=0)
-    with pytest.warns(TensorContrastWarning, match="CPD: every window has the same features"):
-        build(CPD, rank=2, center=False, random_state=0).fit(X)
 
 
 def test_zero_features_are_an_error_on_dask():
     array = pytest.importorskip("dask.array")
     X = np.random.default_rng(0).normal(size=(20, 3, 4))
-    with pytest.raises(NumericalError, match="all features are zero"):
+    with pytest.raises(NumericalError, match="alpha"):
         CPD(rank=2, alpha=1e9, random_state=0).fit(array.from_array(X, chunks=(10, -1, -1)))
 
 
@@ -318,32 +233,15 @@ def smooth(dims, n=12):
 @pytest.mark.parametrize("seed", range(3))
 def test_finer_sampling_does_not_drive_features_to_zero(dims, seed):
     X = smooth(dims)
-    model = build(CPD, rank=4, max_iter=30, tol=0, random_state=seed).fit(X)
+    model = CPD(rank=4, max_iter=30, tol=0, random_state=seed).fit(X)
     assert model.reconstruction_error_ < 0.2  # a third component that is missed is 0.13
     assert model.weights_[1] > 0.3
-
-
-def test_a_stream_of_long_windows_has_features():
-    X = smooth((2, 260, 200))
-    model = CPD(rank=4, random_state=1).partial_fit(X)
-    assert model.reconstruction_error_ < 0.2
 
 
 def test_very_long_windows_have_features():
     """12 × 2 × 200,000 in the report; the tensors of these windows are as large for the ridge."""
     X = sines(12, 2, 20_000).astype("float32")
-    plc = build(PLC, rank=4, max_iter=8, tol=0, n_epochs=2)
-    model = ContrastiveFeatures(fs=250.0, decompose=plc, random_state=0).fit(X)
+    part = PLC(rank=4, max_iter=8)
+    model = ContrastiveFeatures(fs=250.0, decompose=part, random_state=0).fit(X)
     assert_sound(model.transform(X), model.decompose_)
     assert model.decompose_.reconstruction_error_ < 0.99
-
-
-def test_the_start_is_left_alone_where_it_meets_the_data():
-    rng = np.random.default_rng(0)
-    views = als.Views.from_arrays(rng.normal(size=(50, 20)) / np.sqrt(20), None)
-    factors = [U / np.linalg.norm(U, axis=0) for U in (rng.normal(size=(4, 2)), np.eye(5, 2))]
-    assert als.turned(views, factors, 1e-3) is factors
-    moved = als.turned(views, factors, 10.0)
-    assert all(np.allclose(np.linalg.norm(U, axis=0), 1) for U in moved)
-    gains = [np.linalg.norm(views.X @ kernels.khatri_rao(U)) for U in (factors, moved)]
-    assert gains[1] > gains[0]

@@ -1,119 +1,211 @@
-"""PLC: graphs, ablations, the paper's units, history, ε-region, and that its objective falls."""
+"""PLC in closed form: inside the ε-region, with its pseudo classes, wherever windows are (E23)."""
+
+import copy
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import DBSCAN, AgglomerativeClustering
-from sklearn.metrics import adjusted_rand_score
 
-from tensorcontrast import CPD, PLC, PaperALS
-from tensorcontrast.cp.kernels import factor_match_score
+from tensorcontrast import CPD, PLC, load_model
+from tensorcontrast.cp import kernels, metric
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose.options import build
-from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.solvers.tuning import Tuning
-from tensorcontrast.sources.tensor_noise import TensorNoise
+from tensorcontrast.decompose import plc
+from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.solvers.metric import within_class_deviations
+
+DIMS, RANK, N = (5, 6, 4), 3, 90
+FAST = {"rank": RANK, "max_iter": 30, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
-def planted():
-    """X (90, 6, 8, 7) of rank 3 with 5 % noise, a view, its classes and factors."""
-    X, y, _, factors = make_cp_tensor(90, (6, 8, 7), 3, noise=0.05, random_state=0)
-    return X, TensorNoise()(X, np.random.default_rng(0)), y, factors
+def data():
+    """Tensors with nuisance in a few directions, and differences of such nuisance alone."""
+    rng = np.random.default_rng(0)
+    X = make_cp_tensor(n_samples=N, dims=DIMS, rank=RANK, noise=0.05, random_state=0)[0]
+    X = X / X.std()
+    ways = rng.normal(size=(4, X[0].size)) * np.array([[1.8], [1.2], [0.9], [0.6]])
+    rows = rng.normal(size=(80, 4)) @ ways + 0.02 * rng.normal(size=(80, X[0].size))
+    X = X.reshape(N, -1) + rng.normal(size=(N, 4)) @ ways
+    return X.reshape(N, *DIMS).astype("f4"), rows.reshape(-1, *DIMS).astype("f4")
 
 
-def fitted(X, y=None, view=None, **params):
-    settings = {"rank": 3, "n_clusters": 3, "random_state": 0, **params}
-    return build(PLC, solver="als", **settings).fit(X, y, view=view)
+@pytest.fixture(scope="module")
+def model(data):
+    return PLC(**FAST).fit(data[0], nuisance=data[1])
 
 
-def unit(W):
-    return W / np.linalg.norm(W, axis=1, keepdims=True)
+@pytest.fixture(scope="module")
+def plain(data):
+    """The CPD that a fit starts from."""
+    return CPD(**FAST, tol=0).fit(data[0])
 
 
-# ---------------------------------------------------------------------------- graphs
+def reconstructed(model, X):
+    """‖x − x̂‖ over ‖x − mean‖ of all windows."""
+    made = model.inverse_transform(model.transform(X))
+    return np.linalg.norm(X - made) / np.linalg.norm(X - model.center_)
 
 
-def test_true_graph_has_the_labels_given(planted):
-    X, view, y, _ = planted
-    model = fitted(X, y, view, graph="true")
-    np.testing.assert_array_equal(model.labels_, y)
-    assert model.centers_ is None
-    names = np.array(["sit", "stand", "walk"])[y]
-    by_name = fitted(X, names, view, graph="true")
-    np.testing.assert_array_equal(by_name.factors_[0], model.factors_[0])
-    column = fitted(X, y[:, None], view, graph="true")
-    np.testing.assert_array_equal(column.factors_[0], model.factors_[0])
-    np.testing.assert_array_equal(fitted(X, y * 7 + 3, view, graph="true").labels_, y)
+# ---------------------------------------------------------------------------- the ε-region
 
 
-def test_true_graph_parts_classes_better_than_none(planted):
-    X, view, y, _ = planted
-
-    def margin(model):
-        S = unit(model.features_) @ unit(model.features_).T
-        same = y[:, None] == y[None, :]
-        return S[same].mean() - S[~same].mean()
-
-    fits = [fitted(X, y, view, graph="true", beta=b, tol=1e-4) for b in (0.0, 0.03, 0.3)]
-    margins = [margin(model) for model in fits]
-    assert margins[0] < margins[1] < margins[2]
-
-
-def test_pseudo_graph_ignores_y(planted):
-    X, view, y, _ = planted
-    with pytest.warns(TensorContrastWarning, match="PLC does not use y"):
-        a = fitted(X, y, view)
-    b = fitted(X, None, view)
-    np.testing.assert_array_equal(a.factors_[0], b.factors_[0])
-    np.testing.assert_array_equal(a.labels_, b.labels_)
+def test_E14_a_fit_stays_inside_the_region(data, model, plain):
+    X, rows = data
+    for mine, start in zip(model.factors_, plain.factors_, strict=True):
+        np.testing.assert_array_equal(mine, start)
+    assert ((model.nuisance_gains_ > 0) & (model.nuisance_gains_ < 1)).all()
+    assert model.nuisance_directions_.shape == (len(model.nuisance_gains_), X[0].size)
+    V = model.nuisance_directions_
+    np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-4)
+    assert plain.reconstruction_error_ < model.reconstruction_error_
+    assert model.reconstruction_error_ <= 1.05 * plain.reconstruction_error_ * (1 + 1e-5)
+    assert model.reconstruction_error_ > 1.04 * plain.reconstruction_error_  # all room is used
+    assert reconstructed(model, X) == pytest.approx(model.reconstruction_error_, rel=1e-4)
+    assert model.score(X) == pytest.approx(1 - model.reconstruction_error_**2, abs=1e-5)
+    wide = PLC(**FAST, epsilon=0.3).fit(X, nuisance=rows)
+    assert wide.nuisance_strength_ < model.nuisance_strength_
+    assert wide.reconstruction_error_ > model.reconstruction_error_
 
 
-def test_unknown_labels_join_by_cluster(planted):
-    X, view, y, factors = planted
-    some = np.where(np.arange(90) % 3 == 0, y, -1)
-    model = fitted(X, some, view, graph="true", n_clusters=None)
-    assert model.labels_.max() == 2  # as many clusters as classes are known
-    assert factor_match_score(model.factors_, factors) > 0.99
-    pseudo = fitted(X, None, view)
-    assert not np.array_equal(model.features_, pseudo.features_)
-    full = fitted(X, y, view, graph="true")
-    assert not np.array_equal(model.features_, full.features_)
+def test_features_follow_the_nuisance_less_than_those_of_the_cpd(data, model, plain):
+    X, rows = data
+    moved = [
+        np.linalg.norm(m.transform(X[:60] + rows[:60]) - m.transform(X[:60]))
+        / np.linalg.norm(m.transform(X) - m.transform(X).mean(axis=0))
+        for m in (model, plain)
+    ]
+    assert moved[0] < 0.9 * moved[1]
 
 
-def test_pseudo_classes_are_the_planted_ones_where_these_are_clear():
-    X, y, *_ = make_cp_tensor(90, (6, 8, 7), 3, noise=0.05, separation=8, random_state=1)
-    assert adjusted_rand_score(y, fitted(X).labels_) > 0.95
+def test_E23_transform_is_the_equation(data, model):
+    X = data[0]
+    flat = ((X - model.center_) / model.scale_).reshape(N, -1).astype("f8")
+    V, g = model.nuisance_directions_.astype("f8"), model.nuisance_gains_
+    M, H = np.eye(len(V.T)) - V.T @ np.diag(g) @ V, kernels.khatri_rao(model.factors_).astype("f8")
+    unit = H / np.sqrt(np.diag(H.T @ M @ H))
+    values, vectors = np.linalg.eigh(unit.T @ M @ unit + metric.OVERLAP_RIDGE * np.eye(RANK))
+    slow = flat @ M @ unit @ vectors @ np.diag(values**-metric.OVERLAP_POWER) @ vectors.T
+    np.testing.assert_allclose(model.transform(X), slow, atol=1e-4 * np.abs(slow).max())
+    K = H.T @ M @ H + np.diag(model.ridge_)
+    oblique = flat @ M @ H @ np.linalg.inv(K)
+    made = (oblique @ H.T).reshape(X.shape) * model.scale_
+    found = model.inverse_transform(model.transform(X)) - model.center_
+    np.testing.assert_allclose(found, made, atol=1e-4 * np.abs(made).max())
 
 
-def test_same_view_graph(planted):
-    X, view, _, factors = planted
-    model = fitted(X, None, view, graph="same-view")
-    assert factor_match_score(model.factors_, factors) > 0.99
-    other = fitted(X, None, view)
-    assert not np.array_equal(model.features_, other.features_)
-    assert model.history_["cross_view"][-1] != other.history_["cross_view"][-1]
+@pytest.mark.parametrize(
+    "options",
+    [{"dtype": "float64"}, {"center": False, "scale": False}, {"n_clusters": 4}, {"n_init": 2}],
+    ids=str,
+)
+def test_the_error_is_that_of_transform(options, data):
+    X, rows = data
+    model = PLC(**FAST | options, epsilon=0.2).fit(X, nuisance=rows)
+    assert model.nuisance_gains_ is not None
+    assert model.score(X) == pytest.approx(1 - model.reconstruction_error_**2, abs=1e-4)
+    assert reconstructed(model, X) == pytest.approx(model.reconstruction_error_, rel=1e-3)
 
 
-def test_number_of_clusters_by_default(planted):
-    X, *_ = planted
-    assert fitted(X, n_clusters=None).labels_.max() == 7
-    assert fitted(X[:6], n_clusters=None, rank=2).labels_.max() <= 2
-    assert set(fitted(X, n_clusters=1).labels_) == {0}
+# ---------------------------------------------------------------------------- what the nuisance is
 
 
-def test_a_clusterer_is_plugged_in_and_not_changed(planted):
-    X, view, *_ = planted
-    clusterer = AgglomerativeClustering(n_clusters=4)
-    model = fitted(X, None, view, clusterer=clusterer)
-    assert set(model.labels_) == {0, 1, 2, 3}
-    assert not hasattr(clusterer, "labels_")
-    noise = fitted(X, None, view, clusterer=DBSCAN(eps=0.3, min_samples=4))
-    assert (noise.labels_ >= 0).all()
-    assert np.isfinite(noise.features_).all()
+def test_gamma_0_leaves_the_augmentations_alone(data):
+    X, rows = data
+    model = PLC(**FAST, gamma=0.0).fit(X, nuisance=rows)
+    V, variances, _ = metric.principal_directions(rows.reshape(len(rows), -1) / model.scale_)
+    by_hand = metric.gains(variances, model.nuisance_strength_)
+    np.testing.assert_allclose(model.nuisance_gains_[:4], by_hand[:4], rtol=1e-3)
+    assert (model.nuisance_gains_[4:] < 0.01).all()
+    np.testing.assert_allclose(
+        np.abs(model.nuisance_directions_[:4] @ V[:4].T), np.eye(4), atol=1e-3
+    )
+    assert PLC(**FAST, gamma=0.0).fit(X).nuisance_gains_ is None
 
 
-class _Constant(ClusterMixin, BaseEstimator):
+@pytest.mark.parametrize("kind", ["view", "function"])
+def test_differences_of_views_are_nuisance(kind, data):
+    X, rows = data
+    view, y = X + np.resize(rows, X.shape), np.arange(N) % 9
+    given = PLC(**FAST, graph="true").fit(X, y, nuisance=view - X)
+    other = PLC(**FAST, graph="true").fit(X, y, view=view if kind == "view" else lambda rng: view)
+    assert other.nuisance_strength_ == pytest.approx(given.nuisance_strength_, rel=1e-3)
+    np.testing.assert_allclose(other.transform(X), given.transform(X), atol=2e-3)
+
+
+def test_nuisance_without_variance_is_none(data):
+    X, y = data[0], np.arange(N) % 9
+    still = PLC(**FAST, graph="true").fit(X, y, nuisance=np.ones((5, *DIMS)))
+    none = PLC(**FAST, graph="true").fit(X, y)
+    np.testing.assert_allclose(still.transform(X), none.transform(X), atol=2e-3)
+    assert PLC(**FAST, gamma=0.0).fit(X, nuisance=np.ones((5, *DIMS))).nuisance_gains_ is None
+
+
+def test_gaps_are_filled_by_the_model_before_the_metric(data):
+    X, rows = data
+    model = PLC(**FAST).fit(X, nuisance=rows)
+    whole = model.transform(X)
+    Z = X.copy()
+    Z[:10, 0, 0] = np.nan
+    found = model.set_params(missing="mask").transform(Z)
+    np.testing.assert_allclose(found[10:], whole[10:], atol=1e-5)
+    assert 0 < np.linalg.norm(found[:10] - whole[:10]) < 0.5 * np.linalg.norm(whole[:10])
+
+
+# ---------------------------------------------------------------------------- pseudo classes
+
+
+def test_labels_of_the_fit_are_its_pseudo_classes(data, model):
+    assert model.n_clusters_ == N // 4
+    assert model.labels_.shape == (N,)
+    assert 2 <= len(np.unique(model.labels_)) <= N // 4
+    few = PLC(**FAST, n_clusters=5).fit(data[0], nuisance=data[1])
+    assert few.n_clusters_ == 5 and set(few.labels_.tolist()) <= set(range(5))
+    with pytest.raises(InvalidInputError, match="n_clusters=91"):
+        PLC(**FAST, n_clusters=91).fit(data[0])
+
+
+@pytest.mark.parametrize("kind", ["names", "column", "numbers"])
+def test_true_labels_make_the_graph(kind, data):
+    X, rows = data
+    y = np.arange(N) % 3
+    given = {"names": np.array(["a", "b", "c"])[y], "column": y[:, None], "numbers": 7 * y + 3}[
+        kind
+    ]
+    found = PLC(**FAST, graph="true").fit(X, given, nuisance=rows)
+    np.testing.assert_array_equal(found.labels_, y)
+    flat = ((X - found.center_) / found.scale_).reshape(N, -1).astype("f8")
+    nuisance = rows.reshape(len(rows), -1).astype("f8") / found.scale_
+    deviations = within_class_deviations(flat, y, N)
+    C = np.cov(nuisance.T, bias=True) + np.cov(deviations.T, bias=True)
+    variances = np.linalg.eigvalsh(C)[::-1]
+    by_hand = metric.gains(variances, found.nuisance_strength_)
+    np.testing.assert_allclose(found.nuisance_gains_[:6], by_hand[:6], rtol=1e-2)
+
+
+@pytest.mark.parametrize("graph", ["pseudo", "true"])
+def test_some_labels_take_part_in_the_graph(graph, data):
+    X, rows = data
+    y = np.where(np.arange(N) < 30, np.arange(N) % 3, -1)
+    found = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
+    for c in range(3):
+        assert len(np.unique(found.labels_[:30][y[:30] == c])) == 1
+    assert len(np.unique(found.labels_[:30])) == 3
+    if graph == "true":  # no other window is of these classes
+        assert not set(found.labels_[:30]) & set(found.labels_[30:])
+    np.testing.assert_array_equal(np.unique(found.labels_), np.arange(found.labels_.max() + 1))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_a_few_windows_are_enough(n, data):
+    X, rows = data
+    model = PLC(2, random_state=0).fit(X[:n], nuisance=rows)
+    assert model.n_clusters_ == 2
+    assert np.isfinite(model.transform(X)).all()
+    assert reconstructed(model, X[:n]) == pytest.approx(model.reconstruction_error_, rel=1e-3)
+
+
+class Constant(ClusterMixin, BaseEstimator):
     def __init__(self, shape=None):
         self.shape = shape
 
@@ -121,230 +213,95 @@ class _Constant(ClusterMixin, BaseEstimator):
         return np.zeros(self.shape or len(X), dtype=int)
 
 
-def test_a_clusterer_that_gives_labels_of_another_length_is_named(planted):
-    X, view, *_ = planted
-    assert set(fitted(X, None, view, clusterer=_Constant()).labels_) == {0}
-    with pytest.raises(InvalidInputError, match=r"_Constant.*one label per window"):
-        fitted(X, None, view, clusterer=_Constant(5))
+def test_a_clusterer_is_plugged_in_and_not_changed(data):
+    X = data[0]
+    clusterer = AgglomerativeClustering(n_clusters=4)
+    model = PLC(**FAST, clusterer=clusterer).fit(X)
+    assert set(model.labels_) == {0, 1, 2, 3} and not hasattr(clusterer, "labels_")
+    noise = PLC(**FAST, clusterer=DBSCAN(eps=0.3, min_samples=4)).fit(X)
+    assert (noise.labels_ >= 0).all()
+    assert set(PLC(**FAST, clusterer=Constant()).fit(X).labels_) == {0}
+    with pytest.raises(InvalidInputError, match="Constant"):
+        PLC(**FAST, clusterer=Constant(5)).fit(X)
 
 
-# ---------------------------------------------------------------------------- ablations
+@pytest.mark.parametrize("graph", ["pseudo", "true"])
+def test_the_metric_of_many_windows_is_found_from_some(graph, data, monkeypatch):
+    X, rows = data
+    y = np.where(np.arange(N) < 40, np.arange(N) % 2, -1)
+    whole = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
+    monkeypatch.setattr(plc, "MAX_METRIC_WINDOWS", 60)
+    model = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
+    assert model.labels_.shape == (N,)
+    assert model.nuisance_strength_ == pytest.approx(whole.nuisance_strength_, rel=0.5)
+    assert len(set(model.labels_[:40][y[:40] == 0])) >= 1
+    np.testing.assert_array_equal(model.factors_[0], whole.factors_[0])
 
 
-@pytest.mark.parametrize("graph", ["pseudo", "true", "same-view"])
-def test_without_contrast_it_is_cpd_of_both_views(planted, graph):
-    X, view, y, _ = planted
-    start = [np.random.default_rng(1).normal(size=(d, 3)) for d in X.shape[1:]]
-    options = {"init": start, "max_iter": 9, "tol": 0, "random_state": 0}
-    y = y if graph == "true" else None
-    model = fitted(X, y, view, beta=0, warm_up=0, graph=graph, **options)
-    cpd = build(CPD, rank=3, **options).fit(X, view=view)
-    for U, V in zip(model.factors_, cpd.factors_, strict=True):
-        np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.features_, cpd.features_, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.view_features_, cpd.view_features_, rtol=1e-9, atol=1e-12)
+# ---------------------------------------------------------------------------- other inputs
 
 
-def test_without_cross_view_only_the_invariance_is_left(planted):
-    X, view, *_ = planted
-    model = fitted(X, None, view, gamma=0.0)
-    history = model.history_
-    np.testing.assert_allclose(history["contrast"][-1], -90 * history["trans_inv"][-1])
-    assert "cross_view" not in history
-    with_graph = fitted(X, None, view, gamma=1.0)
-    assert not np.array_equal(model.features_, with_graph.features_)
-    plain = fitted(X, None, view, beta=0.0)
-    assert history["trans_inv"][-1] > plain.history_["trans_inv"][-1]
+def test_on_dask_as_in_memory(data):
+    da = pytest.importorskip("dask.array")
+    (X, rows), y = data, np.arange(N) % 9  # clusters would depend on rounding
+    here = PLC(**FAST, graph="true").fit(X, y, nuisance=rows)
+    there = PLC(**FAST, graph="true")
+    there.fit(da.from_array(X, chunks=(40, -1, -1, -1)), y, nuisance=rows)
+    assert there.nuisance_strength_ == pytest.approx(here.nuisance_strength_, rel=1e-3)
+    found = np.asarray(there.transform(da.from_array(X, chunks=(50, -1, -1, -1))))
+    np.testing.assert_allclose(found, here.transform(X), atol=1e-3)
 
 
-def test_without_trans_inv_only_the_graph_is_left(planted):
-    X, view, *_ = planted
-    history = fitted(X, None, view, trans_inv=False, gamma=0.7).history_
-    np.testing.assert_allclose(history["contrast"][-1], 0.7 * history["cross_view"][-1])
+def test_coupled_blocks_take_coupled_nuisance(data):
+    X, rows = data
+    blocks, differences = [X, X[:, :, 0, 0]], [rows, rows[:, :, 0, 0]]
+    model = PLC(**FAST).fit(blocks, nuisance=differences)
+    assert model.nuisance_directions_.shape[1:] == tuple(model.dims_)
+    made = model.inverse_transform(model.transform(blocks))
+    assert [block.shape for block in made] == [block.shape for block in blocks]
+    for wrong in (rows, differences[:1], [rows, rows[:, :, 0]], 3):
+        with pytest.raises(InvalidInputError, match="nuisance"):
+            PLC(**FAST).fit(blocks, nuisance=wrong)
 
 
-def test_literal_laplacian_keeps_the_identity(planted):
-    X, view, y, _ = planted
-    fits = [fitted(X, y, view, graph="true", laplacian=kind) for kind in ("signed", "literal")]
-    assert not np.array_equal(fits[0].features_, fits[1].features_)
-    # E5 with L = I − S/(N−1) against the same with −S/(N−1): the difference is Σ cosines.
-    for model, identity in zip(fits, (0.0, 1.0), strict=True):
-        same = np.where(y[:, None] == y[None, :], 1.0, -1.0) - np.eye(90)
-        L = identity * np.eye(90) - same / 89
-        W, V = unit(model.features_), unit(model.view_features_)
-        cross = np.trace(W.T @ L @ V)
-        assert model.history_["cross_view"][-1] == pytest.approx(cross, rel=0.02)
+@pytest.mark.parametrize("rows", [np.zeros((9, 5, 6)), np.full((3, *DIMS), np.nan), "a", 3])
+def test_wrong_nuisance_is_told_before_any_work(rows, data):
+    steps = []
+    model = PLC(**FAST, callback=steps.append)
+    with pytest.raises(InvalidInputError, match="nuisance"):
+        model.fit(data[0], nuisance=rows)
+    assert not steps and not hasattr(model, "factors_")
 
 
-# ---------------------------------------------------------------------------- units
+# ---------------------------------------------------------------------------- files
 
 
-def test_the_units_of_the_paper(planted):
-    X, view, *_ = planted
-    paper = PLC.paper(beta=4.5, gamma=0.02, rank=3, n_clusters=3, random_state=0, tol=1e-3)
-    assert paper.als.units == "paper"
-    assert paper.als.warm_up == 0
-    paper.fit(X, view=view)
-    assert paper.beta_ == pytest.approx(4.5 / 90)
-    assert paper.gamma_ == pytest.approx(0.02 * 90)
-    ours = fitted(X, None, view, beta=4.5 / 90, gamma=0.02 * 90, warm_up=0, tol=1e-3)
-    np.testing.assert_allclose(paper.factors_[0], ours.factors_[0], rtol=1e-9, atol=1e-12)
-    assert (ours.beta_, ours.gamma_) == (4.5 / 90, 0.02 * 90)
+def test_files_keep_the_metric(data, model, tmp_path):
+    model.save(tmp_path / "m.tcm")
+    again = load_model(tmp_path / "m.tcm")
+    np.testing.assert_array_equal(again.nuisance_gains_, model.nuisance_gains_)
+    np.testing.assert_array_equal(again.nuisance_directions_, model.nuisance_directions_)
+    assert again.nuisance_strength_ == model.nuisance_strength_
+    W = model.transform(data[0])
+    np.testing.assert_array_equal(again.transform(data[0]), W)
+    np.testing.assert_array_equal(again.inverse_transform(W), model.inverse_transform(W))
 
 
-def test_paper_without_values_uses_those_of_the_class(planted):
-    X, *_ = planted
-    model = PLC.paper(rank=3, n_clusters=3, random_state=0)
-    assert model.als.units == "sample"
-    assert (model.beta, model.gamma) == (PLC().beta, PLC().gamma)
-    model.fit(X)
-    assert (model.beta_, model.gamma_) == (0.03, model.gamma)
-    assert PLC.paper(warm_up=3).als.warm_up == 3
-
-
-@pytest.mark.parametrize("given", [{"beta": 1.0}, {"gamma": 1.0}])
-def test_paper_with_one_of_the_two_is_an_error(given):
-    with pytest.raises(InvalidInputError, match="pass both"):
-        PLC.paper(**given)
-
-
-# ---------------------------------------------------------------------------- course of the fit
-
-
-def test_history_has_every_term_and_nan_in_the_warm_up(planted):
-    X, view, *_ = planted
-    model = fitted(X, None, view, warm_up=4, max_iter=12, tol=0)
-    history = model.history_
-    always = {"iteration", "objective", "reconstruction", "reconstruction_error", "seconds"}
-    later = {"contrast", "trans_inv", "cross_view", "contraction", "damped", "label_change"}
-    assert always | later | {"regularisation"} <= set(history)
-    assert {len(column) for column in history.values()} == {12}
-    assert history["iteration"] == list(range(1, 13))
-    for key, column in history.items():
-        assert np.isnan(column[:4]).all() == (key not in always | {"regularisation"}), key
-        assert np.isfinite(column[4:]).all(), key
-    parts = np.array(history["reconstruction"]) + np.array(history["regularisation"])
-    parts[4:] += model.beta_ * np.array(history["contrast"][4:])
-    np.testing.assert_allclose(parts, history["objective"], rtol=1e-9)
-
-
-def test_label_change_is_recorded(planted):
-    X, view, y, _ = planted
-    change = fitted(X, None, view, warm_up=0, max_iter=10, tol=0).history_["label_change"]
-    assert change[0] == 1.0  # no labels before
-    assert change[-1] == 0.0
-    assert all(0 <= c <= 1 for c in change)
-    known = fitted(X, y, view, graph="true", warm_up=0, max_iter=5, tol=0).history_["label_change"]
-    assert known == [1.0, 0.0, 0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("laplacian", ["signed", "literal"])
-@pytest.mark.parametrize("beta", [1e-3, 0.03, 0.3, 2.0, 20.0])
-def test_the_objective_never_rises(planted, beta, laplacian):
-    """E8 over sweeps with a fixed graph, where each block of variables is moved in turn."""
-    X, view, y, _ = planted
-    model = fitted(
-        X, y, view, graph="true", beta=beta, laplacian=laplacian, warm_up=0, max_iter=40, tol=0
-    )
-    objective = np.array(model.history_["objective"])
-    assert (np.diff(objective) <= 1e-9 * np.abs(objective[:-1])).all()
-    assert objective[-1] < objective[0]
-
-
-@pytest.mark.parametrize("params", [{"gamma": 0.0}, {"trans_inv": False}, {"gamma": 10.0}])
-def test_the_objective_never_rises_in_the_ablations(planted, params):
-    X, view, y, _ = planted
-    model = fitted(X, y, view, graph="true", beta=0.5, warm_up=0, max_iter=30, tol=0, **params)
-    objective = np.array(model.history_["objective"])
-    assert (np.diff(objective) <= 1e-9 * np.abs(objective[:-1])).all()
-
-
-def test_n_init_keeps_the_lowest_objective(planted):
-    X, view, *_ = planted
-    last = []
-
-    def collect(terms):
-        if terms["iteration"] == 1:
-            last.append(0.0)
-        last[-1] = terms["objective"]
-
-    model = fitted(X, None, view, n_init=4, callback=collect)
-    assert len(last) == 4
-    assert model.history_["objective"][-1] == min(last)
-
-
-# ---------------------------------------------------------------------------- ε-region
-
-
-@pytest.mark.parametrize("units", ["sample", "paper"])
-def test_auto_beta_is_the_largest_within_epsilon(planted, units):
-    X, view, *_ = planted
-    common = {"units": units, "gamma": 1.0 if units == "sample" else 1 / 90}
-    epsilon = 0.1
-    model = fitted(X, None, view, beta="auto", epsilon=epsilon, **common)
-    plain = fitted(X, None, view, beta=0.0, **common)
-    limit = (1 + epsilon) * plain.reconstruction_error_
-    assert 0 < model.beta_ < 1
-    assert model.reconstruction_error_ <= limit * (1 + 1e-6)
-    factor = 1 if units == "sample" else 90
-    larger = fitted(X, None, view, beta=2 * model.beta_ * factor, **common)
-    assert larger.reconstruction_error_ > limit
-    assert larger.beta_ == pytest.approx(2 * model.beta_)
-
-
-def test_a_wider_region_allows_a_larger_beta(planted):
-    X, view, *_ = planted
-    fits = [fitted(X, None, view, beta="auto", epsilon=e, tol=2e-4) for e in (0.02, 0.3)]
-    betas = [model.beta_ for model in fits]
-    assert 0 < betas[0] < betas[1]
-
-
-def test_auto_beta_says_when_there_is_none(planted):
-    X, view, *_ = planted
-    settings = {"rank": 3, "n_clusters": 3, "random_state": 0, "beta": "auto", "epsilon": 1e-6}
-    model = build(PLC, solver="als", **settings)
-    model._tuning = Tuning(min_beta=0.1)
-    with pytest.warns(TensorContrastWarning, match="no β"):
-        model.fit(X, view=view)
-    assert model.beta_ == 0.0
-    plain = fitted(X, None, view, beta=0.0)
-    np.testing.assert_array_equal(model.factors_[0], plain.factors_[0])
-
-
-def test_a_stream_goes_on_with_the_beta_that_was_found(planted):
-    X, view, *_ = planted
-    model = fitted(X, None, view, beta="auto")
-    found = model.beta_
-    model.partial_fit(X, view=view)
-    assert model.beta_ == found > 0
-
-
-# ---------------------------------------------------------------------------- mini-batches
-
-
-def test_mini_batches_of_labelled_samples(planted):
-    X, view, y, _ = planted
-    options = {"graph": "true", "batch_size": 30, "step_size": 0.2, "max_iter": 30, "tol": 0}
-    model = fitted(X, y, view, **options)
-    np.testing.assert_array_equal(model.labels_, y)
-    errors = model.history_["reconstruction_error"]
-    assert errors[-1] < errors[0]
-    some = np.where(np.arange(90) % 2, y, -1)
-    assert np.isfinite(fitted(X, some, view, **options).features_).all()
-
-
-def test_a_small_last_batch_does_not_end_the_fit(planted):
-    X, *_ = planted
-    options = {"batch_size": 44, "step_size": 0.2, "max_iter": 5, "tol": 0, "warm_up": 1}
-    model = fitted(X, n_clusters=3, **options)  # batches of 44, 44 and 2 samples
-    assert model.n_iter_ == 5
-
-
-def test_ablations_of_the_paper_need_no_units():
-    def numbers(model):
-        assert type(model.als) is PaperALS
-        return {k: v for k, v in model.get_params().items() if k != "als"}  # these are als__tol, …
-
-    for given in ({"beta": 0.0}, {"gamma": 0.0}):
-        assert numbers(PLC.paper(**given)) == numbers(PLC.paper().set_params(**given))
-    assert PLC.paper(beta=0.0, gamma=2.0).als.units == "paper"
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("nuisance_gains_", lambda a: a[:-1]),
+        ("nuisance_gains_", lambda a: -a),
+        ("nuisance_gains_", lambda a: a + 1),
+        ("nuisance_gains_", lambda a: None),
+        ("nuisance_directions_", lambda a: None),
+        ("nuisance_directions_", lambda a: a[:, :-1]),
+        ("nuisance_directions_", lambda a: a.astype("i4")),
+    ],
+)
+def test_files_with_a_metric_that_does_not_fit_are_refused(name, change, model, tmp_path):
+    model = copy.copy(model)
+    setattr(model, name, change(getattr(model, name)))
+    model.save(tmp_path / "m.tcm")
+    with pytest.raises(DamagedFileError, match="nuisance"):
+        load_model(tmp_path / "m.tcm")

@@ -24,7 +24,7 @@ from tensorcontrast.datasets import make_synthetic
 pytest.importorskip("distributed")
 pytest.importorskip("zarr")
 
-SMALL = ["--rank", "3", "-p", "n_epochs=2", "-p", "max_iter=6", "-p", "tol=0"]
+SMALL = ["--rank", "3", "-p", "max_iter=6"]
 
 
 def call(*args: Any) -> Any:

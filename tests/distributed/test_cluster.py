@@ -1,4 +1,4 @@
-"""Fits on a real cluster of processes: the same model, whoever dies."""
+"""Fits on a real cluster of processes: the same model, whoever dies, and few bytes that travel."""
 
 from __future__ import annotations
 
@@ -17,17 +17,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import (
-    ATD,
-    CPD,
-    PLC,
-    ContrastiveFeatures,
-    ConvolutionFeatures,
-    SpectrogramTensor,
-)
+from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose.options import build
-from tensorcontrast.distributed.source import DaskSource
 from tensorcontrast.errors import InvalidInputError, TensorContrastError
 
 dask = pytest.importorskip("dask")
@@ -35,20 +26,22 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 N, DIMS = 2100, (6, 10, 8)
-MODEL = build(PLC, rank=4, random_state=0, n_epochs=3, tol=1e-4, compress=[3, 5, 4])
+MODEL = PLC(rank=4, max_iter=8, random_state=0)
 
 
-def tensor() -> np.ndarray:
-    return make_cp_tensor(n_samples=N, dims=DIMS, rank=4, random_state=0)[0].astype(np.float32)
+def tensor(repeats: int = 1) -> np.ndarray:
+    X = make_cp_tensor(n_samples=N, dims=DIMS, rank=4, noise=0.3, random_state=0)[0]
+    return np.concatenate([X.astype(np.float32)] * repeats)
 
 
-def spread(*blocks: int) -> Any:
-    return da.from_array(tensor(), chunks=(blocks, *DIMS))
+def spread(X: np.ndarray, *blocks: int) -> Any:
+    return da.from_array(X, chunks=(blocks or (300,) * (len(X) // 300), *DIMS))
 
 
 @contextmanager
-def two_workers() -> Iterator[Any]:
+def two_workers(**settings: Any) -> Iterator[Any]:
     with (
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -57,28 +50,23 @@ def two_workers() -> Iterator[Any]:
             memory_limit="1GiB",
             silence_logs=logging.CRITICAL,
         ) as made,
-        distributed.Client(made, timeout=60),
+        distributed.Client(made, timeout=60) as client,
     ):
-        yield made
+        yield client
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    with two_workers() as made:
-        yield made
+    """Of two workers, where the scheduler takes no task from the one that it was given to."""
+    with two_workers(**{"distributed.scheduler.work-stealing": False}) as client:
+        yield client
 
 
 @pytest.fixture
 def mortal_cluster() -> Iterator[Any]:
     """Of one test alone: whoever kills a worker must not wait for the last one's successor."""
-    with two_workers() as made:
-        yield made
-
-
-OTHERS = {
-    "paper": PLC.paper(rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
-    "atd": build(ATD, rank=4, random_state=0, max_iter=5, tol=0.0, compress=[3, 5, 4]),
-}
+    with two_workers() as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
@@ -86,57 +74,78 @@ def serial() -> Any:
     return clone(MODEL).fit(tensor())
 
 
-def assert_same(a: Any, b: Any, atol: float = 1e-4) -> None:
+def assert_same(a: Any, b: Any) -> None:
     for U, V in zip(a.factors_, b.factors_, strict=True):
-        np.testing.assert_allclose(U, V, atol=atol)
-    np.testing.assert_array_equal(a.labels_, b.labels_)
-    np.testing.assert_allclose(a.features_, b.features_, atol=10 * atol)
+        np.testing.assert_allclose(U, V, atol=1e-6)
+    np.testing.assert_allclose(a.transform(tensor()), b.transform(tensor()), atol=1e-3)
     assert a.n_iter_ == b.n_iter_
 
 
-@pytest.mark.parametrize(
-    "blocks",
-    [(N,), (300,) * 7, (500, 0, 37, 963, 100, 500)],
-    ids=lambda b: str(len(b)),
-)
+@pytest.mark.parametrize("blocks", [(N,), (), (500, 0, 37, 963, 100, 500)], ids=str)
 def test_the_cluster_gives_the_serial_model(
     cluster: Any, serial: Any, blocks: tuple[int, ...]
 ) -> None:
-    there = clone(MODEL).fit(spread(*blocks))
+    there = clone(MODEL).fit(spread(tensor(), *blocks))
     assert_same(serial, there)
-    features = there.transform(spread(*blocks))
-    np.testing.assert_allclose(features.compute(), serial.transform(tensor()), atol=1e-4)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_contrasts_of_all_samples(cluster: Any, name: str) -> None:
-    here = clone(OTHERS[name]).fit(tensor())
-    for blocks in ((300,) * 7, (500, 0, 37, 963, 100, 500)):
-        assert_same(here, clone(OTHERS[name]).fit(spread(*blocks)))
+    lazy = there.transform(spread(tensor(), *blocks))
+    np.testing.assert_allclose(lazy.compute(), serial.transform(tensor()), atol=1e-3)
 
 
 def test_signals_on_the_cluster(cluster: Any) -> None:
     rec = make_synthetic(n_samples=1200, n_times=64, n_classes=3, random_state=0)
-    blocks = [SpectrogramTensor(n_quantiles=4), ConvolutionFeatures(8, n_biases=2)]
     model = ContrastiveFeatures(
-        fs=rec.fs, tensorize=blocks, decompose=build(PLC, rank=4, tol=1e-3), random_state=0
+        fs=rec.fs, tensorize=SpectrogramTensor(), decompose=PLC(4, gamma=0), random_state=0
     )
     here = clone(model).fit(rec.X)
-    there = clone(model).fit(da.from_array(rec.X, chunks=((500, 700), *rec.X.shape[1:])))
-    for U, V in zip(here.factors_, there.factors_, strict=True):
-        np.testing.assert_allclose(U, V, atol=1e-4)
-    np.testing.assert_array_equal(here.labels_, there.labels_)
+    signals = da.from_array(rec.X, chunks=((500, 700), *rec.X.shape[1:]))
+    there = clone(model).fit(signals)
+    W = here.transform(rec.X)
+    np.testing.assert_allclose(np.asarray(there.transform(signals)), W, atol=1e-3)
 
 
 def test_errors_of_a_block_reach_the_caller(cluster: Any) -> None:
     X = tensor()
     X[333, 2, 3, 4] = np.nan
-    with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\] is nan"):
-        CPD(rank=2).fit(da.from_array(X, chunks=(300, *DIMS)))
+    with pytest.raises(InvalidInputError, match=r"X\[333, 2, 3, 4\]"):
+        CPD(rank=2).fit(spread(X))
 
 
-@pytest.mark.parametrize("model", [MODEL, OTHERS["paper"]], ids=["tied", "paper"])
-def test_a_killed_worker_does_not_change_the_result(mortal_cluster: Any, model: Any) -> None:
+# ---------------------------------------------------------------------------- what travels
+
+
+def sent(dask_worker: Any) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def test_workers_have_equal_shares_of_what_is_read(cluster: Any) -> None:
+    from tensorcontrast.distributed.windows import DaskWindows
+
+    X = tensor(2)[: 8 * 512]
+    blocks = da.from_array(X, chunks=(512, *DIMS))
+    windows = DaskWindows.from_arrays([blocks], X.dtype, nan=False).kept()
+    assert [len(places) for places in windows._groups.places] == [4, 4]
+    assert len(set(windows._groups.homes)) == 2
+    np.testing.assert_array_equal(windows.map(np.asarray), X.reshape(len(X), -1))
+
+
+def test_windows_stay_with_their_workers(cluster: Any) -> None:
+    """Four times the windows, hardly more bytes a sweep between workers."""
+    moved = []
+    for repeats in (1, 4):
+        marks: dict[int, int] = {}
+
+        def mark(row: dict[str, float], marks: dict[int, int] = marks) -> None:
+            marks[int(row["iteration"])] = sum(cluster.run(sent).values())
+
+        clone(MODEL).set_params(callback=mark).fit(da.concatenate([spread(tensor())] * repeats))
+        moved.append(marks[7] - marks[2])
+    assert 0 <= moved[1] < 1.5 * moved[0] + 2**16
+
+
+# ---------------------------------------------------------------------------- what is lost
+
+
+def test_a_killed_worker_does_not_change_the_result(mortal_cluster: Any, serial: Any) -> None:
     killed: list[int] = []
 
     def kill(row: dict[str, float]) -> None:
@@ -145,15 +154,13 @@ def test_a_killed_worker_does_not_change_the_result(mortal_cluster: Any, model: 
             killed.append(next(iter(pids.values())))
             os.kill(killed[0], signal.SIGKILL)
 
-    whole = clone(model).fit(spread(*(300,) * 7))
-    assert DaskSource(spread(*(300,) * 7)).X.numblocks[0] == 5
-    hurt = clone(model).set_params(callback=kill).fit(spread(*(300,) * 7))
+    hurt = clone(MODEL).set_params(callback=kill).fit(spread(tensor()))
     assert killed
-    assert_same(whole, hurt, atol=0.0)
+    assert_same(serial, hurt)
 
 
-def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
-    place, path = tmp_path / "scheduler.json", tmp_path / "fit.ckpt"
+def test_a_lost_scheduler_leaves_a_model_to_go_on_from(tmp_path: Path) -> None:
+    place, path = tmp_path / "scheduler.json", tmp_path / "m.tcm"
     env = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2s"}
 
     def started(module: str, *more: str) -> subprocess.Popen[bytes]:
@@ -167,8 +174,8 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
 
     scheduler = started("dask_scheduler", "--port", "0")
     worker = started("dask_worker", "--nthreads", "1", "--no-nanny")
-    model = build(CPD, rank=4, random_state=0, max_iter=8, tol=0)
-    X = spread(600, 900, 600)
+    model = CPD(rank=4, random_state=0, max_iter=8, tol=0)
+    X = spread(tensor(), 600, 900, 600)
     log = logging.getLogger("distributed")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -184,18 +191,18 @@ def test_a_lost_scheduler_leaves_a_checkpoint(tmp_path: Path) -> None:
         with (
             dask.config.set({"distributed.comm.timeouts.connect": "2s"}),
             distributed.Client(scheduler_file=str(place), timeout=60),
-            pytest.raises(TensorContrastError, match="scheduler was lost"),
+            pytest.raises(TensorContrastError, match="scheduler"),
         ):
-            clone(model).set_params(callback=lose).fit(X, checkpoint=str(path), every=1)
+            clone(model).set_params(callback=lose).fit(X, autosave=path, every=1)
     finally:
         log.setLevel(level)
         for process in (scheduler, worker):
             process.kill()
             process.wait()
-    assert path.exists()
-    iterations: list[float] = []
+    saved = load_model(path)
+    assert 1 < saved.n_iter_ <= 5
     with dask.config.set(scheduler="threads"):
-        resumed = clone(model).set_params(callback=lambda row: iterations.append(row["iteration"]))
-        resumed.fit(X, checkpoint=str(path), resume=str(path))
-        assert iterations[0] > 1
-        assert_same(clone(model).fit(X), resumed, atol=0.0)
+        resumed = clone(model).fit(X, init=saved)
+    assert resumed.n_iter_ == 8
+    whole = clone(model).fit(tensor())
+    assert resumed.reconstruction_error_ == pytest.approx(whole.reconstruction_error_, rel=1e-3)

@@ -15,7 +15,6 @@ import pytest
 
 from tensorcontrast import Recordings, distributed
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.decompose.options import build
 from tensorcontrast.distributed import is_store, open_store
 from tensorcontrast.errors import (
     DataNotFoundError,
@@ -271,8 +270,8 @@ def test_a_fit_takes_a_store(tmp_path: Path) -> None:
     rec.save(tmp_path / "in" / "a.npz")
     stored = open_store(convert(tmp_path / "in", tmp_path / "s.zarr", chunk_bytes=20_000))
     assert stored.X.numblocks[0] > 2
-    there = ContrastiveFeatures(decompose=build(CPD, rank=3, tol=1e-3), random_state=0).fit(stored)
-    here = ContrastiveFeatures(decompose=build(CPD, rank=3, tol=1e-3), random_state=0).fit(rec)
+    there = ContrastiveFeatures(decompose=CPD(rank=3, tol=1e-3), random_state=0).fit(stored)
+    here = ContrastiveFeatures(decompose=CPD(rank=3, tol=1e-3), random_state=0).fit(rec)
     assert (there.fs_, there.channels_) == (here.fs_, here.channels_)
     features = there.transform(stored)
     assert hasattr(features, "dask")

@@ -5,22 +5,21 @@ import pytest
 
 from tensorcontrast import CPD, PLC, ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.decompose.options import build
 
 KINDS = {
     "default": {},
-    "weighted blocks": {"decompose": build(PLC, rank=3, tol=1e-2, block_weights=(1.0, 3.0))},
-    "frames in time": {"tensorize": SpectrogramTensor(mean_row=True)},
+    "weighted blocks": {"decompose": PLC(rank=3, tol=1e-2, block_weights=(1.0, 3.0))},
+    "frames in time": {"tensorize": SpectrogramTensor()},
     "real and imaginary": {
         "tensorize": SpectrogramTensor(representation="log-real-imag", n_quantiles=3),
-        "decompose": build(CPD, rank=3, tol=1e-2, random_state=0),
+        "decompose": CPD(rank=3, tol=1e-2, random_state=0),
     },
     "kernels alone": {"tensorize": ConvolutionFeatures(n_components=20)},
 }
 
 
 def fitted(rec, **params):
-    params = {"decompose": build(PLC, rank=3, tol=1e-2), "random_state": 0, **params}
+    params = {"decompose": PLC(rank=3, tol=1e-2), "random_state": 0, **params}
     return ContrastiveFeatures(**params).fit(rec)
 
 

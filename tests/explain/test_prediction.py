@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
-from tensorcontrast.decompose.options import build
 from tensorcontrast.explain import explain_predictions
 
 
 @pytest.mark.parametrize("kind", ["auto", "features", "blocks"])
 def test_contributions_add_up_to_the_log_odds(rec, kind):
-    features = ContrastiveFeatures(decompose=build(PLC, rank=3, tol=1e-2))
+    features = ContrastiveFeatures(decompose=PLC(rank=3, tol=1e-2))
     model = ContrastiveClassifier(features, kind, random_state=0).fit(rec)
     found = explain_predictions(model, rec)
     p, own = model.predict_proba(rec), np.arange(len(rec))
@@ -31,7 +30,7 @@ def test_contributions_add_up_to_the_log_odds(rec, kind):
     np.testing.assert_allclose(np.sum(parts, axis=0), odds, atol=1e-9)
     # A feature adds what the answers would lose without its column.
     if kind == "features":
-        rows = model._rows(rec.X)
+        rows = model.rows(rec.X)
         rows[:, 1] = 0
         scores = (rows @ model.coef_.T + model.intercept_) / model.temperature_
         without = scores[own, found.answer] - scores[own, found.against]

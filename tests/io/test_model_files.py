@@ -20,13 +20,13 @@ from tensorcontrast import (
     ATD,
     CPD,
     PLC,
+    Algorithm1,
     ContrastiveFeatures,
     TensorContrastError,
     augment,
     load_model,
 )
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -37,7 +37,6 @@ from tensorcontrast.errors import (
     TruncatedFileError,
 )
 from tensorcontrast.io import container, model_files
-from tensorcontrast.sources.tensor_noise import TensorNoise
 
 ALL = [CPD, ATD, PLC]
 PREFIX = struct.Struct("<8sIIQQ")  # magic, version, zero, size of the file, length of the header
@@ -54,7 +53,7 @@ def raw(tmp_path_factory):
     """The bytes of a small model file."""
     path = tmp_path_factory.mktemp("model") / "small.tcm"
     X, *_ = make_cp_tensor(8, (2, 3), 1, random_state=0)
-    CPD(rank=1, n_clusters=2, random_state=0).fit(X).save(path)
+    CPD(rank=1, random_state=0).fit(X).save(path)
     return path.read_bytes()
 
 
@@ -84,50 +83,27 @@ def forge(raw, change, **prefix):
     return bytes(body) + hashlib.sha256(body).digest()
 
 
-def settings(header):
-    """Return the parameters of the settings of alternating least squares."""
-    own = header["model"]["params"]
-    own["als"] = {"estimator": {"class": "ALS", "params": {}, "learned": {}}}
-    return own["als"]["estimator"]["params"]
-
-
-def flat(header):
-    """Return the parameters as in files of before there were settings objects."""
-    own = header["model"]["params"]
-    own.pop("als")
-    return own
-
-
 # ---------------------------------------------------------------------------- there and back
-
-
-def parameters(model):
-    """Return all parameters, with settings as the names of their classes."""
-    settings = {
-        name: type(getattr(model, name)).__name__ for name in getattr(model, "_settings", {})
-    }
-    return {**model.get_params(), **settings}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("cls", ALL)
 def test_round_trip(cls, dtype, X, tmp_path):
     X = X.astype(dtype)
-    model = build(cls, rank=3, alpha=0.01, n_clusters=3, random_state=7, tol=1e-4).fit(X)
+    model = cls(rank=3, alpha=0.01, random_state=7).fit(X)
     model.save(tmp_path / "model.tcm")
     loaded = load_model(tmp_path / "model.tcm")
     assert type(loaded) is cls
-    assert parameters(loaded) == parameters(model)
+    assert loaded.get_params() == model.get_params()
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
     assert loaded.transform(X).dtype == dtype
-    np.testing.assert_array_equal(loaded.labels_, model.labels_)
     assert loaded.score(X) == model.score(X)
     W = model.transform(X)
     np.testing.assert_array_equal(loaded.inverse_transform(W), model.inverse_transform(W))
     assert loaded.history_.keys() == model.history_.keys()
     for key, column in model.history_.items():
         np.testing.assert_array_equal(loaded.history_[key], column)
-    kept = {k for k in vars(model) if k.endswith("_")} - {"features_", "view_features_"}
+    kept = {k for k in vars(model) if k.endswith("_")}
     for name in kept:
         a, b = getattr(model, name), getattr(loaded, name)
         assert type(a) is type(b), name
@@ -141,21 +117,11 @@ def test_round_trip(cls, dtype, X, tmp_path):
 
 @pytest.mark.parametrize("cls", ALL)
 def test_a_loaded_model_can_be_saved_again(cls, X, tmp_path):
-    cls(rank=3, n_clusters=3, random_state=0).fit(X).save(tmp_path / "a.tcm")
+    cls(rank=3, random_state=0).fit(X).save(tmp_path / "a.tcm")
     load_model(tmp_path / "a.tcm").save(tmp_path / "b.tcm")
     again = load_model(tmp_path / "b.tcm")
     first = load_model(tmp_path / "a.tcm")
     np.testing.assert_array_equal(again.transform(X), first.transform(X))
-    np.testing.assert_array_equal(again.labels_, first.labels_)
-
-
-@pytest.mark.parametrize("cls", ALL)
-def test_a_streamed_model_comes_back(cls, X, tmp_path):
-    model = cls(rank=3, n_clusters=3, random_state=0).partial_fit(X[:20]).partial_fit(X[20:])
-    model.save(tmp_path / "a.tcm")
-    loaded = load_model(tmp_path / "a.tcm")
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    assert (loaded.n_samples_seen_, loaded.n_batches_seen_) == (40, 2)
 
 
 @pytest.mark.parametrize(
@@ -163,38 +129,48 @@ def test_a_streamed_model_comes_back(cls, X, tmp_path):
     [
         augment.gentle(),
         augment.Compose((augment.Jitter(0.02), augment.OneOf((augment.Scale(0.2),)))),
-        TensorNoise(noise=0.3, mask=0.2, min_length=4),
     ],
 )
 @pytest.mark.parametrize("cls", [ATD, PLC])
 def test_augmentations_of_the_library_are_kept(cls, aug, tmp_path):
     X, *_ = make_cp_tensor(30, (4, 20), 2, random_state=0)
-    model = build(cls, rank=2, augment=aug, n_clusters=3, random_state=0, tol=1e-3).fit(X)
+    options = {"augment": aug} if cls is ATD else {"algorithm1": Algorithm1(augment=aug)}
+    model = cls(rank=2, max_iter=5, tol=0, random_state=0, **options).fit(X)
     model.save(tmp_path / "m.tcm")  # no warning: warnings are errors
     loaded = load_model(tmp_path / "m.tcm")
-    assert loaded.augment == aug
+    assert getattr(loaded, "algorithm1", loaded).augment == aug
     np.testing.assert_array_equal(loaded.fit(X).factors_[0], model.factors_[0])
 
 
+def test_settings_within_an_estimator_are_kept(X, tmp_path):
+    model = PLC.paper(rank=3, n_clusters=3, max_iter=5, tol=0, beta=2.0, gamma=0.1).fit(X)
+    model.save(tmp_path / "m.tcm")
+    loaded = load_model(tmp_path / "m.tcm")
+    assert repr(loaded) == repr(model)
+    assert isinstance(loaded.algorithm1, Algorithm1)
+    np.testing.assert_array_equal(loaded.labels_, model.labels_)
+    assert (loaded.beta_, loaded.gamma_) == (model.beta_, model.gamma_)
+
+
 def test_code_is_left_out_with_a_warning_that_names_it(X, tmp_path):
-    model = PLC(rank=3, clusterer=AgglomerativeClustering(3), callback=print, random_state=0)
-    model.set_params(callback=lambda row: None, augment=lambda X, rng: X + 0.01).fit(X)
+    settings = Algorithm1(augment=lambda X, rng: X + 0.01)
+    model = PLC(rank=3, clusterer=AgglomerativeClustering(3), algorithm1=settings)
+    model.set_params(callback=lambda row: None).fit(X)
     with pytest.warns(TensorContrastWarning, match=r"m\.tcm") as caught:
         model.save(tmp_path / "m.tcm")
     for name in ("clusterer", "callback", "augment"):
         assert name in str(caught[0].message)
     assert caught[0].filename == __file__
     loaded = load_model(tmp_path / "m.tcm")
-    assert loaded.clusterer is loaded.callback is loaded.augment is None
+    assert loaded.clusterer is loaded.callback is loaded.algorithm1.augment is None
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    np.testing.assert_array_equal(loaded.labels_, model.labels_)
 
 
 def test_parameters_that_are_arrays_are_kept(X, tmp_path):
     start = [np.random.default_rng(0).normal(size=(d, 3)) for d in X.shape[1:]]
-    build(CPD, rank=3, init=start, tol=1e-4).fit(X).save(tmp_path / "m.tcm")
+    CPD(rank=3, init=start).fit(X).save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
-    for a, b in zip(loaded.als.init, start, strict=True):
+    for a, b in zip(loaded.init, start, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -202,7 +178,7 @@ def test_names_of_columns_are_kept(tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 3)), columns=["a", "b", "ü"])
-    build(CPD, rank=2, random_state=0, tol=1e-3).fit(frame).save(tmp_path / "m.tcm")
+    CPD(rank=2, alpha=0.1, random_state=0).fit(frame).save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
     assert loaded.feature_names_in_.tolist() == ["a", "b", "ü"]
     assert loaded.transform(frame).shape == (20, 2)
@@ -279,7 +255,7 @@ def test_foreign_files(raw, tmp_path, X):
         "lower case": b"tcmodel\0" + raw[8:],
     }
     for data in foreign.values():
-        with pytest.raises(ForeignFileError, match=r"read\.tcm is not a tensorcontrast model"):
+        with pytest.raises(ForeignFileError, match=r"read\.tcm"):
             read(tmp_path, data)
 
 
@@ -308,7 +284,7 @@ def test_forging_nothing_gives_the_model(raw, tmp_path):
 
 @pytest.mark.parametrize("version", [2, 3, 2**31])
 def test_a_newer_format(raw, tmp_path, version):
-    with pytest.raises(NewerFileError, match=rf"format {version}.*update"):
+    with pytest.raises(NewerFileError, match=f"format {version}"):
         read(tmp_path, forge(raw, lambda header: None, version=version))
 
 
@@ -319,33 +295,18 @@ def test_an_unknown_class_or_parameter_is_newer(raw, tmp_path):
     def other_parameter(header):
         header["model"]["params"]["warp"] = 9
 
-    with pytest.raises(NewerFileError, match=r"read\.tcm.*Transformer9000.*update"):
+    with pytest.raises(NewerFileError, match="Transformer9000"):
         read(tmp_path, forge(raw, other_class))
-    with pytest.raises(NewerFileError, match=r"read\.tcm.*warp.*update"):
+    with pytest.raises(NewerFileError, match="warp"):
         read(tmp_path, forge(raw, other_parameter))
 
 
-def test_a_parameter_that_is_gone_is_read_where_it_did_nothing(raw, tmp_path):
-    def with_beside(value):
-        return lambda header: header["model"]["params"].update(beside=value)
-
-    assert "beside" not in read(tmp_path, forge(raw, with_beside(0))).get_params()
-    with pytest.raises(FileError, match=r"beside=2 of an older version.*fit again"):
-        read(tmp_path, forge(raw, with_beside(2)))
-
-
 def test_an_unknown_augmentation_or_kind_of_value_is_a_file_error(raw, tmp_path):
-    def unknown_augmentation(params):
-        params["compress"] = {"augment": {"type": "Warp", "by": 3}}
-
-    def unknown_kind(params):
-        params["compress"] = {"module": "os.system"}
-
-    for change in (unknown_augmentation, unknown_kind):
-        for place in (settings, flat):
-            with pytest.raises(FileError, match=r"read\.tcm") as info:
-                read(tmp_path, forge(raw, lambda h, p=place, c=change: c(p(h))))
-            assert not isinstance(info.value, NewerFileError)
+    for value in ({"augment": {"type": "Warp", "by": 3}}, {"module": "os.system"}):
+        data = forge(raw, lambda h, v=value: h["model"]["params"].update(init=v))
+        with pytest.raises(FileError, match=r"read\.tcm") as info:
+            read(tmp_path, data)
+        assert not isinstance(info.value, NewerFileError)
 
 
 # ---------------------------------------------------------------------------- forged
@@ -467,65 +428,51 @@ def test_a_forged_size_of_the_file(raw, tmp_path, total):
 def test_a_forged_file_cannot_choose_where_fit_writes(raw, tmp_path):
     victim = tmp_path / "victim.txt"
     victim.write_text("keep")
-    machine = {"checkpoint": str(victim), "verbose": True, "callback": {"dict": {}}}
-
-    with pytest.raises(NewerFileError, match="checkpoint"):
-        read(tmp_path, forge(raw, lambda header: header["model"]["params"].update(machine)))
-    # Files of before this was an argument of fit.
-    loaded = read(tmp_path, forge(raw, lambda header: flat(header).update(machine, every=1)))
+    machine = {"verbose": True, "callback": {"dict": {}}}
+    loaded = read(tmp_path, forge(raw, lambda header: header["model"]["params"].update(machine)))
     assert (loaded.verbose, loaded.callback) == (False, None)
-    assert not {"checkpoint", "every"} & (vars(loaded).keys() | loaded.get_params().keys())
+    for name in ("autosave", "checkpoint"):
+        data = forge(raw, lambda h, n=name: h["model"]["params"].update({n: str(victim)}))
+        with pytest.raises(FileError, match=name):
+            read(tmp_path, data)
     loaded.fit(make_cp_tensor(8, (2, 3), 1, random_state=0)[0])
     assert victim.read_text() == "keep"
 
 
 def test_nor_can_an_estimator_within_an_estimator(tmp_path):
     X = np.random.default_rng(0).normal(size=(12, 2, 32)).astype(np.float32)
-    victim = tmp_path / "victim.txt"
-    victim.write_text("keep")
-    model = ContrastiveFeatures(
-        fs=8.0,
-        n_jobs=2,
-        decompose=build(CPD, rank=2, random_state=0, max_iter=3, tol=1.0),
-        random_state=0,
-    )
+    part = CPD(rank=2, random_state=0, max_iter=3, tol=1.0)
+    model = ContrastiveFeatures(fs=8.0, n_jobs=2, decompose=part, random_state=0)
     model.fit(X).save(tmp_path / "m.tcm")
     data = (tmp_path / "m.tcm").read_bytes()
     assert "n_jobs" not in header_of(data)["model"]["params"]
-
     changed = []
 
     def add(header):
         state = header["model"]
         state["params"]["n_jobs"] = 10**9
         for part in ("params", "learned"):
-            for name in ("decompose", "tensorize", "decompose_", "tensorize_"):
-                inner = state[part].get(name)
-                for one in [] if inner is None else inner.get("list", [inner]):
-                    own = one["estimator"]["params"]
-                    changed.append(name)
-                    if "rank" in own:  # as in files of before this was an argument of fit
-                        own |= own.pop("als")["estimator"]["params"]
-                    own |= {"checkpoint": str(victim)} if "rank" in own else {"n_jobs": 10**9}
+            for name, value in state[part].items():
+                inner = value if isinstance(value, dict) else {}
+                for one in inner.get("list", inner.get("tuple", [inner])):
+                    if isinstance(one, dict) and "estimator" in one:
+                        own = one["estimator"]["params"]
+                        changed.append(name)
+                        own |= {"verbose": True} if "rank" in own else {"n_jobs": 10**9}
 
     loaded = read(tmp_path, forge(data, add))
-    for inner in (loaded.decompose, loaded.decompose_):
-        assert "checkpoint" not in vars(inner).keys() | inner.get_params().keys()
-        assert (inner.als.max_iter, inner.als.tol) == (3, 1.0)
-    assert changed == ["decompose", "decompose_", "tensorize_", "tensorize_"]
+    assert {"decompose", "decompose_"} < set(changed) and len(changed) > 3
     assert loaded.n_jobs is None
-    assert all(block.n_jobs is None for block in loaded.tensorize_)
+    assert not loaded.decompose.verbose and not loaded.decompose_.verbose
+    assert all(getattr(block, "n_jobs", None) is None for block in loaded.tensorize_)
     loaded.fit(X)
-    assert victim.read_text() == "keep"
 
 
 def test_saving_leaves_out_what_acts_on_this_machine(X, tmp_path):
-    model = build(CPD, rank=2, random_state=0, tol=1e-2)
-    model.fit(X, checkpoint=tmp_path / "fit.tcc", every=1)
-    model.set_params(verbose=True).save(tmp_path / "m.tcm")
+    model = CPD(rank=2, random_state=0, verbose=True).fit(X)
+    model.save(tmp_path / "m.tcm")
     data = (tmp_path / "m.tcm").read_bytes()
     assert not set(header_of(data)["model"]["params"]) & model_files.MACHINE_PARAMETERS
-    assert b"fit.tcc" not in data
 
 
 def test_every_parameter_that_could_name_a_file_is_one_that_files_do_not_set():
@@ -554,7 +501,7 @@ def test_a_learned_array_that_is_not_finite_is_named(raw, tmp_path, name, value)
 
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(X, tmp_path):
-    model = build(CPD, rank=2, random_state=0, tol=1e-2).fit(X)
+    model = CPD(rank=2, random_state=0).fit(X)
     model.center_[0, 0, 0] = np.nan
     with pytest.raises(TensorContrastError, match="center_"):
         model.save(tmp_path / "m.tcm")
@@ -577,9 +524,7 @@ EMPTY = {"name": "a", "dtype": "<f8", "shape": [0], "offset": 0}
         lambda h: h["model"]["params"].update({f"a{k}": 0 for k in range(MANY)}),
         lambda h: h["model"]["learned"].update(x_={"list": [{"list": []}] * MANY}),
         lambda h: h["arrays"][0].update(shape=[2**62] * 200_000),
-        lambda h: settings(h).update(compress={"x" * MANY: 1}),
-        lambda h: flat(h).update(compress={"x" * MANY: 1}),
-        lambda h: settings(h).update({f"a{k}": 0 for k in range(MANY)}),
+        lambda h: h["model"]["params"].update(init={"x" * MANY: 1}),
         lambda h: h["model"].update({"class": "y" * MANY}),
     ],
 )

@@ -21,7 +21,7 @@ from tensorcontrast.errors import (  # noqa: E402
     NumericalError,
     TensorContrastWarning,
 )
-from tensorcontrast.neural import BYOL, DeepTensor, SimCLR, torch_modules, training  # noqa: E402
+from tensorcontrast.neural import BYOL, DeepTensor, SimCLR, training  # noqa: E402
 
 ALL = [SimCLR, BYOL, DeepTensor]
 
@@ -155,7 +155,7 @@ def test_a_device_that_is_not_there(X):
 
 def test_auto_is_the_cpu_where_there_is_no_gpu():
     expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert torch_modules.find_device("SimCLR", "auto").type == expected
+    assert training.find_device("SimCLR", "auto").type == expected
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -226,9 +226,9 @@ def test_importing_and_loading_other_models_does_not_import_torch(tmp_path):
         import sys
         import numpy as np
         import tensorcontrast, tensorcontrast.neural, tensorcontrast.evaluate.peers
-        from tensorcontrast import ALS, CPD, load_model
+        from tensorcontrast import CPD, load_model
         X = np.random.default_rng(0).normal(size=(20, 3, 4))
-        CPD(rank=2, als=ALS(tol=1e-2), random_state=0).fit(X).save(sys.argv[1] + "/m.tcm")
+        CPD(rank=2, random_state=0).fit(X).save(sys.argv[1] + "/m.tcm")
         load_model(sys.argv[1] + "/m.tcm")
         print("torch" in sys.modules)
         """,
@@ -244,13 +244,13 @@ def test_torch_on_another_number_of_threads_does_not_disturb_the_decompositions(
         import warnings
         import numpy as np
         import sklearn.cluster, torch, threadpoolctl
-        from tensorcontrast import ALS, CPD
+        from tensorcontrast import PLC
         warnings.simplefilter("error")
         libraries = threadpoolctl.ThreadpoolController().select(user_api="openmp").lib_controllers
         for count, library in enumerate(libraries, start=1):
             library.set_num_threads(count)
         X = np.random.default_rng(0).normal(size=(20, 3, 4))
-        print(len(CPD(rank=2, als=ALS(tol=1e-2), random_state=0).fit(X).labels_))
+        print(len(PLC(rank=2, n_clusters=2, random_state=0).fit(X).labels_))
         print([library.num_threads for library in libraries])
         """
     )

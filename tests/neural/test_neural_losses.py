@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra 'neural'")
 
-from tensorcontrast.neural.losses import byol, nt_xent  # noqa: E402
+from tensorcontrast.neural.networks import byol, nt_xent  # noqa: E402
 
 
 def draw(n, d, seed):

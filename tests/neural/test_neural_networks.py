@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch", reason="needs the extra 'neural'")
 
 from tensorcontrast.cp import kernels  # noqa: E402
 from tensorcontrast.errors import NumericalError  # noqa: E402
-from tensorcontrast.neural import priors, torch_modules, training  # noqa: E402
+from tensorcontrast.neural import networks, training  # noqa: E402
 from tensorcontrast.neural.byol import momentum_at, move_target  # noqa: E402
-from tensorcontrast.neural.encoder import ResidualEncoder  # noqa: E402
+from tensorcontrast.neural.networks import ResidualEncoder  # noqa: E402
 from tensorcontrast.solvers.convergence import Monitor  # noqa: E402
 
 
@@ -43,10 +43,10 @@ def test_weights_go_to_arrays_and_back():
     encoder = ResidualEncoder((2, 9, 8), 5)
     encoder(torch.randn(6, 2, 9, 8))  # moves the running means
     encoder.eval()
-    weights = torch_modules.to_arrays(encoder)
+    weights = training.to_arrays(encoder)
     assert all(type(w) is np.ndarray and w.dtype == np.float32 for w in weights.values())
     state = torch.random.get_rng_state()
-    again = torch_modules.from_arrays(torch, lambda: ResidualEncoder((2, 9, 8), 5), weights)
+    again = training.from_arrays(torch, lambda: ResidualEncoder((2, 9, 8), 5), weights)
     assert torch.equal(torch.random.get_rng_state(), state)
     x = torch.randn(3, 2, 9, 8)
     assert torch.equal(again(x), encoder(x))
@@ -74,7 +74,7 @@ def test_the_target_moves_by_one_minus_the_momentum():
 
 def test_khatri_rao_is_that_of_the_decompositions():
     factors = [np.random.default_rng(d).normal(size=(d, 3)) for d in (4, 2, 5)]
-    ours = priors.khatri_rao([torch.from_numpy(U) for U in factors]).numpy()
+    ours = networks.khatri_rao([torch.from_numpy(U) for U in factors]).numpy()
     np.testing.assert_allclose(ours, kernels.khatri_rao(factors), rtol=1e-13)
 
 
@@ -91,26 +91,26 @@ def test_the_residual_is_that_of_a_slow_loop_and_has_its_gradient():
     tensors = [torch.from_numpy(v).requires_grad_() for v in (W, A, B)]
 
     def loss(W, A, B):
-        return priors.residual(torch.from_numpy(X), W, priors.khatri_rao([A, B]))
+        return networks.residual(torch.from_numpy(X), W, networks.khatri_rao([A, B]))
 
     assert float(loss(*tensors).detach()) == pytest.approx(slow)
     assert torch.autograd.gradcheck(loss, tensors)
 
 
 def test_generated_factors_have_unit_columns_and_rows_of_features_stand_alone():
-    networks = priors.Priors(10, (1, 2, 7), 3, 8, True)
-    factors = networks.factors()
+    made = networks.Priors(10, (1, 2, 7), 3, 8, True)
+    factors = made.factors()
     assert [tuple(U.shape) for U in factors] == [(1, 3), (2, 3), (7, 3)]
     for U in factors:
         torch.testing.assert_close(U.norm(dim=0), torch.ones(3))
     rows = torch.tensor([7, 2])
-    torch.testing.assert_close(networks.features(torch.arange(10))[rows], networks.features(rows))
+    torch.testing.assert_close(made.features(torch.arange(10))[rows], made.features(rows))
 
 
 def test_fixed_inputs_are_not_trained():
-    learned, fixed = (priors.Priors(10, (4, 5), 3, 8, flag) for flag in (True, False))
+    learned, fixed = (networks.Priors(10, (4, 5), 3, 8, flag) for flag in (True, False))
     inputs = 3 * (10 + 4 + 5)
-    assert torch_modules.count_parameters(learned) - torch_modules.count_parameters(fixed) == inputs
+    assert training.count_parameters(learned) - training.count_parameters(fixed) == inputs
 
 
 @pytest.mark.parametrize(("n", "size"), [(2, 2), (3, 2), (7, 2), (10, 4), (129, 128), (5, 128)])

@@ -115,7 +115,7 @@ def test_groups_from_names(tmp_path):
 # ---------------------------------------------------------------------------- arrays
 
 
-def test_npz_and_folders_of_other_shapes(tmp_path):
+def test_npz_files_of_other_shapes(tmp_path):
     X = np.random.default_rng(0).normal(size=(4, 2, 5))
     np.savez(tmp_path / "a.npz", X=X, channels=np.array([["a", "b"]]))
     with pytest.raises(DamagedFileError, match=r"'channels' has shape \(1, 2\), not a list"):
@@ -127,11 +127,6 @@ def test_npz_and_folders_of_other_shapes(tmp_path):
             archive.writestr("X.npy", archive.read("X.npy"))
     with pytest.raises(DamagedFileError, match=r"member 'X\.npy': is there twice"):
         Recordings.read(tmp_path / "b.npz")
-    with pytest.raises(ForeignFileError, match=r"a\.npz: not a folder"):
-        Recordings.read(tmp_path / "a.npz", format="numpy")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ForeignFileError, match=r"neither X\.npy nor one folder a class"):
-        Recordings.read(tmp_path / "empty", format="numpy")
 
 
 # ---------------------------------------------------------------------------- .ts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings
-from tensorcontrast.conversions import concat
+from tensorcontrast.recordings.joining import concat
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 
 

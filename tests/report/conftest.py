@@ -5,7 +5,7 @@ import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, Recordings
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.decompose.options import build
+from tensorcontrast.evaluate.benchmark import Cell
 
 HOSTILE = (
     '<img src=x onerror="alert(1)">',
@@ -36,7 +36,7 @@ def rec():
 
 @pytest.fixture(scope="session")
 def model(rec):
-    return ContrastiveFeatures(decompose=build(PLC, rank=5, tol=1e-3), random_state=0).fit(rec)
+    return ContrastiveFeatures(decompose=PLC(rank=5, max_iter=8), random_state=0).fit(rec)
 
 
 @pytest.fixture(scope="session")
@@ -53,23 +53,16 @@ def hostile():
         units=HOSTILE[3:7],
         name=HOSTILE[0] + HOSTILE[3],
     )
-    decompose = build(PLC, rank=4, tol=1e-2)
+    decompose = PLC(rank=4, max_iter=8)
     return ContrastiveFeatures(decompose=decompose, random_state=0).fit(rec), rec
 
 
 @pytest.fixture(scope="session")
 def cells():
-    """Scores of a small benchmark, two datasets, three methods, two budgets, three repeats."""
+    """Scores of three methods, two budgets, three repeats."""
     rng = np.random.default_rng(0)
     return [
-        {
-            "dataset": dataset,
-            "method": method,
-            "seed": seed,
-            "budget": budget,
-            "accuracy": float(base + 0.1 * k + 0.01 * rng.standard_normal()),
-        }
-        for dataset in ("walk", "sleep")
+        Cell("walk", method, seed, budget, accuracy=float(base + 0.1 * k + 0.01 * rng.normal()))
         for method, base in (("CPD", 0.5), ("PLC", 0.6), ("w/o PLC", 0.52))
         for k, budget in enumerate((30, "100%"))
         for seed in range(3)

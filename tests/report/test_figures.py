@@ -10,7 +10,6 @@ import pytest
 
 from tensorcontrast import PLC, ContrastiveFeatures, SpectrogramTensor, TensorContrastError
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.decompose.options import build
 from tensorcontrast.explain import explain_features
 from tensorcontrast.report import (
     describe_components,
@@ -21,12 +20,11 @@ from tensorcontrast.report import (
     plot_graph,
     plot_label_curve,
     save_figure,
-    score_tables,
 )
 from tensorcontrast.report.charts import component_charts, number, time_scales, window_charts
 from tensorcontrast.report.components import features_lead
 from tensorcontrast.report.data import FigureItem
-from tensorcontrast.report.profiles import plot_class_profiles
+from tensorcontrast.report.figures import plot_class_profiles
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +33,7 @@ def rec():
 
 
 def fitted(rec, **params):
-    params = {"decompose": build(PLC, rank=5, tol=1e-3), "random_state": 0, **params}
+    params = {"decompose": PLC(rank=5, tol=1e-3), "random_state": 0, **params}
     return ContrastiveFeatures(**params).fit(rec)
 
 
@@ -102,12 +100,11 @@ def test_all_of_a_feature_is_drawn(rec, tmp_path):
         plot_feature(model, 5)
 
 
-def test_narrow_figures_fit_a_phone(rec, cells):
+def test_narrow_figures_fit_a_phone():
     y = np.arange(40) % 3
     W = np.random.default_rng(0).standard_normal((40, 20))
     for draw in (
         lambda **more: plot_graph(y, y, **more),
-        lambda **more: plot_label_curve(score_tables(cells), **more),
         lambda **more: plot_class_profiles(W, y, **more),
         lambda **more: plot_convergence(
             {"reconstruction_error": [1.0, 0.5], "contrast": [1.0, 2.0], "loss": [2, 1]}, **more
@@ -148,20 +145,6 @@ def test_real_and_imaginary_rows_are_of_one_channel(rec):
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == list(rec.channels)
     c = describe_components(model)[0]
     assert c.channels == (*(f"{n} re" for n in rec.channels), *(f"{n} im" for n in rec.channels))
-
-
-def test_the_row_of_means_is_no_frequency(rec):
-    model = fitted(rec, tensorize=SpectrogramTensor(rec.fs, mean_row=True))
-    kinds = model.tensorize_.row_kinds_
-    for c in describe_components(model):
-        B = model.factors_[1][:, c.index]
-        np.testing.assert_allclose(c.frequency_profile, B[kinds == "magnitude"])
-        assert c.mean_weight == pytest.approx(float(B[kinds == "mean"][0]))
-        assert len(c.explanation.frequencies) == (kinds == "magnitude").sum()
-        title, chart = component_charts(c)[1]
-        assert (title, chart.count("<polyline")) == ("Frequencies, % of variance", 1)
-    plain = fitted(rec, tensorize=SpectrogramTensor(rec.fs))
-    assert describe_components(plain)[0].mean_weight is None
 
 
 def test_charts_of_a_feature_cover_both_blocks(rec):
@@ -215,7 +198,7 @@ def test_bad_input(rec):
 def test_convergence_draws_the_history(rec):
     (alone,) = plot_convergence(fitted(rec)).axes
     assert alone.get_title(loc="left") == "Reconstruction"
-    model = fitted(rec, decompose=build(PLC, rank=5, solver="tied", n_epochs=2, tol=1e-3))
+    model = fitted(rec, decompose=PLC.paper(rank=5, max_iter=3, tol=0))
     figure = plot_convergence(model)
     titles = [axis.get_title(loc="left") for axis in figure.axes]
     assert titles == ["Reconstruction", "Contrast", "Pseudo graph"]
@@ -278,18 +261,15 @@ def test_graph_is_the_adjacency_ordered_by_class():
 
 
 def test_label_curve_draws_the_means(cells):
-    tables = score_tables(cells)
-    figure = plot_label_curve(tables)
-    assert [a.get_title(loc="left") for a in figure.axes] == ["walk", "sleep"]
-    for axis, table in zip(figure.axes, tables, strict=True):
-        drawn = [c.lines[0].get_ydata() for c in axis.containers]
-        means = [[row.scores[b].mean for b in table.budgets] for row in table.rows]
-        np.testing.assert_allclose(drawn, means)
-        assert axis.get_ylabel() == "accuracy" and "labels" in axis.get_xlabel()
-    one = plot_label_curve(tables[0], methods=["PLC"])
-    assert len(one.axes[0].containers) == 1
-    with pytest.raises(TensorContrastError, match="no finished cell"):
-        plot_label_curve([])
+    figure = plot_label_curve(cells)
+    (axis,) = figure.axes
+    assert axis.get_ylabel() == "accuracy" and "labels" in axis.get_xlabel()
+    for method, drawn in zip(("CPD", "PLC", "w/o PLC"), axis.containers, strict=True):
+        means = [
+            np.mean([c.accuracy for c in cells if (c.method, c.budget) == (method, budget)])
+            for budget in (30, "100%")
+        ]
+        np.testing.assert_allclose(drawn.lines[0].get_ydata(), means)
 
 
 def test_figures_leave_no_trace_in_matplotlib(rec):

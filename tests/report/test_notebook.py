@@ -10,7 +10,6 @@ import pytest
 from sklearn import config_context
 
 from tensorcontrast import (
-    ALS,
     ATD,
     CPD,
     PLC,
@@ -145,7 +144,7 @@ def classifier():
     rec = Recordings(
         made.X, [[HOSTILE, QUOTED][c] for c in made.y], fs=50, channels=[HOSTILE, "</svg>"]
     )
-    features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-3)))
+    features = ContrastiveFeatures(decompose=PLC(rank=4))
     return ContrastiveClassifier(features, random_state=0).fit(rec, [HOSTILE, QUOTED] * 30)
 
 
@@ -168,7 +167,7 @@ def test_fitted_features_show_their_components(classifier):
 @pytest.mark.parametrize("kind", [CPD, PLC, ATD])
 def test_fitted_decompositions_show_their_factors(kind):
     X = make_cp_tensor(n_samples=40, dims=(3, 60, 5), rank=2, random_state=0)[0]
-    model = kind(rank=2, random_state=0, als=ALS(tol=1e-2, max_iter=100))
+    model = kind(rank=2, random_state=0)
     assert learned_html(model) == ""
     model.fit(X, view=X)
     html = learned_html(model)

@@ -11,12 +11,9 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 
 @pytest.fixture(scope="module")
-def place(model, rec, cells, tmp_path_factory):
+def place(model, rec, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    tables = report.score_tables(cells, notes={"walk": ["A note."]})
-    return report.model_report(
-        model, rec, folder, tables=tables, command="tensorcontrast demo", figures=False
-    )
+    return report.model_report(model, rec, folder, command="tensorcontrast demo", figures=False)
 
 
 class Watched:

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from tensorcontrast import TensorContrastError
-from tensorcontrast.report import (
-    plot_ablation,
+from tensorcontrast.report.evidence_figures import (
     plot_adjacency,
     plot_iterations,
     plot_seeds,
-    plot_true_graph,
     plot_tsne_stages,
-    score_tables,
 )
 
 
@@ -81,19 +78,3 @@ def test_seeds_have_their_agreement_as_a_number(stages):
     assert figure.axes[1].get_xlabel().endswith("0.40")
     with pytest.raises(TensorContrastError, match="ari"):
         plot_seeds({k: v for k, v in seeds.items() if k != "ari"})
-
-
-def test_true_graph_and_ablation_draw_the_table(cells):
-    table = score_tables(cells)[0]
-    figure = plot_true_graph(table)
-    heights = [[bar.get_height() for bar in c] for c in figure.axes[0].containers if len(c) == 2]
-    by_name = {row.method: row for row in table.rows}
-    for drawn, method in zip(heights, ("CPD", "PLC"), strict=False):
-        np.testing.assert_allclose(drawn, [by_name[method].scores[b].mean for b in table.budgets])
-    figure = plot_ablation(table)
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["PLC", "w/o PLC"]
-    dots = figure.axes[0].lines[0].get_xdata()
-    np.testing.assert_allclose(dots, by_name["PLC"].scores["30"].values)
-    for draw in (plot_true_graph, plot_ablation):
-        with pytest.raises(TensorContrastError, match="no row"):
-            draw(table, ["nobody"])

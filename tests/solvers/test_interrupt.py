@@ -8,22 +8,29 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from tensorcontrast import ATD, CPD, PLC, load_model
+from tensorcontrast import ATD, CPD, PLC, Algorithm1, load_model
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose.options import build
-from tensorcontrast.solvers import als
+from tensorcontrast.decompose import base, plc
+from tensorcontrast.solvers import als, nonnegative, paper
 
-ALL = [CPD, ATD, PLC]
-
-
-def swept(cls, **params):
-    """Return an estimator whose iterations are sweeps: the tied solver of PLC adds epochs."""
-    return build(cls, **({"solver": "als"} if cls is PLC else {}), **params)
+MODELS = {
+    "CPD": CPD(rank=3, random_state=0),
+    "CPD, parts": CPD(rank=3, nonnegative=True, random_state=0),
+    "ATD": ATD(rank=3, random_state=0),
+    "ATD, batches": ATD(rank=3, batch_size=20, step_size=0.5, max_iter=9, tol=0, random_state=0),
+    "PLC": PLC(rank=3, n_clusters=3, random_state=0),
+    "Algorithm 1": PLC(rank=3, n_clusters=3, algorithm1=Algorithm1(warm_up=2), random_state=0),
+}
+models = pytest.mark.parametrize("name", MODELS)
 
 
 @pytest.fixture(scope="module")
 def X():
-    return make_cp_tensor(60, (5, 6, 4), 3, noise=0.05, random_state=0)[0]
+    return np.abs(make_cp_tensor(60, (5, 6, 4), 3, noise=0.05, random_state=0)[0])
+
+
+def make(name, **params):
+    return base.clone(MODELS[name]).set_params(**params)
 
 
 def stop_at(iteration):
@@ -35,88 +42,93 @@ def stop_at(iteration):
 
 
 def assert_usable(model, X):
-    assert model.interrupted_
-    assert not model.converged_
+    assert model.interrupted_ and not model.converged_
     assert model.transform(X).shape == (60, 3)
-    assert np.isfinite(model.features_).all()
-    assert len(model.labels_) == 60
-    assert 0 < model.score(X) <= 1
+    assert np.isfinite(model.transform(X)).all()
+    assert model.score(X) <= 1
     for U in model.factors_:
         np.testing.assert_allclose(np.linalg.norm(U, axis=0), 1.0)
     assert {len(column) for column in model.history_.values()} == {model.n_iter_}
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_size": 20, "step_size": 0.5}])
-@pytest.mark.parametrize("cls", ALL)
-def test_ctrl_c_leaves_a_marked_and_usable_estimator(cls, options, X):
-    model = build(cls, rank=3, n_clusters=3, callback=stop_at(3), random_state=0, **options)
-    with pytest.raises(KeyboardInterrupt, match=cls.__name__):
+@models
+def test_ctrl_c_leaves_what_a_shorter_fit_gives(name, X):
+    model = make(name, callback=stop_at(3))
+    with pytest.raises(KeyboardInterrupt, match="can be used"):
         model.fit(X)
     assert model.n_iter_ == 3
     assert_usable(model, X)
+    short = make(name, max_iter=3, tol=0).fit(X)
+    for U, V in zip(model.factors_, short.factors_, strict=True):
+        np.testing.assert_array_equal(U, V)
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_it_holds_what_a_shorter_fit_gives(cls, X):
-    model = swept(cls, rank=3, n_clusters=3, callback=stop_at(3), random_state=0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
-    short = swept(cls, rank=3, n_clusters=3, max_iter=3, tol=0, random_state=0).fit(X)
-    np.testing.assert_array_equal(model.factors_[0], short.factors_[0])
+@pytest.fixture
+def interrupt_sweep(monkeypatch):
+    """Make the k-th sweep of a fit, whichever kind it is, raise KeyboardInterrupt."""
+
+    def interrupt(k):
+        count = []
+        for owner, method in (
+            (als.PlainStep, "__call__"),
+            (nonnegative.NonnegativeStep, "__call__"),
+            (paper.TwoViewStep, "_sums"),
+        ):
+            original = getattr(owner, method)
+
+            def sweep(*args, original=original, **kwargs):
+                count.append(1)
+                if len(count) == k:
+                    raise KeyboardInterrupt
+                return original(*args, **kwargs)
+
+            monkeypatch.setattr(owner, method, sweep)
+
+    return interrupt
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_ctrl_c_within_a_sweep_drops_that_sweep(cls, X, monkeypatch):
-    original, count = als.sweep, []
-
-    def sweep(*args, **kwargs):
-        count.append(1)
-        if len(count) == 3:
-            raise KeyboardInterrupt
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(als, "sweep", sweep)
-    model = cls(rank=3, n_clusters=3, random_state=0)
+@models
+def test_ctrl_c_within_a_sweep_drops_that_sweep(name, X, interrupt_sweep):
+    interrupt_sweep(7 if "batches" in name else 3)
+    model = make(name)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     assert model.n_iter_ == 2
     assert_usable(model, X)
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_ctrl_c_in_the_first_iteration_leaves_nothing(cls, X, monkeypatch):
-    def sweep(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(als, "sweep", sweep)
-    model = cls(rank=3, n_clusters=3, random_state=0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X)
+@models
+def test_ctrl_c_in_the_first_sweep_leaves_the_estimator_as_it_was(
+    name, X, interrupt_sweep, monkeypatch
+):
+    fresh, fitted = make(name), make(name).fit(X)
+    before = fitted.transform(X)
+    for model, data in ((fresh, X), (fitted, 10 * X + 3)):
+        interrupt_sweep(1)
+        with pytest.raises(KeyboardInterrupt, match="nothing was learned"):
+            model.fit(data)
+        monkeypatch.undo()
     with pytest.raises(NotFittedError):
-        model.transform(X)
-    monkeypatch.undo()
-    assert model.fit(X).transform(X).shape == (60, 3)
-    assert not model.interrupted_
+        fresh.transform(X)
+    np.testing.assert_array_equal(fitted.transform(X), before)
+    assert not fresh.fit(X).interrupted_
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_ctrl_c_in_the_first_iteration_of_a_second_fit_leaves_no_mixture(cls, X, monkeypatch):
-    """Either the first model, whole, or none: never its factors with the new mean and scale."""
-    model = cls(rank=3, n_clusters=3, random_state=0).fit(X)
-    before = model.transform(X)
-
-    def sweep(*args, **kwargs):
+@pytest.mark.parametrize("function", ["contrast_metric", "_labels_of_all", "normal_form"])
+def test_ctrl_c_after_the_sweeps_keeps_them(function, X, monkeypatch):
+    def interrupt(*args, **kwargs):
+        monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(als, "sweep", sweep)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(10 * X + 3)
-    try:
-        after = model.transform(X)
-    except NotFittedError:
-        assert not hasattr(model, "factors_")
-    else:
-        np.testing.assert_array_equal(after, before)
+    owner = {"contrast_metric": plc, "_labels_of_all": PLC, "normal_form": base}[function]
+    if function == "_labels_of_all":
+        monkeypatch.setattr(plc, "MAX_METRIC_WINDOWS", 30)
+    monkeypatch.setattr(owner, function, interrupt)
+    model = make("PLC", max_iter=4)
+    with pytest.raises(KeyboardInterrupt, match="after 4 iterations"):
+        model.fit(X)
+    assert model.nuisance_gains_ is None and model.n_clusters_ == 0
+    assert_usable(model, X)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent as on POSIX systems")
@@ -134,16 +146,7 @@ def test_a_real_signal(where, X):
 
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        model = build(
-            PLC,
-            solver="als",
-            rank=3,
-            n_clusters=3,
-            max_iter=100_000,
-            tol=0,
-            callback=send,
-            random_state=0,
-        )
+        model = make("PLC", max_iter=100_000, tol=0, callback=send)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X)
     finally:
@@ -160,35 +163,33 @@ def test_n_init_keeps_the_best_finished_or_running_fit(X):
         if seen.count(1) == 2 and row["iteration"] == 2:
             raise KeyboardInterrupt
 
-    model = build(CPD, rank=3, n_init=3, callback=callback, random_state=0)
+    model = CPD(rank=3, n_init=3, callback=callback, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     assert_usable(model, X)
-    assert model.score(X) > 0.99  # the first run was finished: its result is not lost
+    first = CPD(rank=3, random_state=0).fit(X)  # which was finished: its result is not lost
+    assert model.reconstruction_error_ <= first.reconstruction_error_ + 1e-9
 
 
-def test_ctrl_c_while_beta_is_sought_comes_out(X):
-    """Whichever trial it hits, the caller gets the interrupt and a usable model."""
-    for trial in (1, 2, 3, 5):
-        starts = []
+@pytest.mark.parametrize("trial", [1, 2, 3, 5])
+def test_ctrl_c_while_beta_is_sought_comes_out(trial, X):
+    starts = []
 
-        def callback(row, starts=starts, trial=trial):
-            if row["iteration"] == 1:
-                starts.append(1)
-            if len(starts) == trial and row["iteration"] == 2:
-                raise KeyboardInterrupt
+    def callback(row):
+        if row["iteration"] == 1:
+            starts.append(1)
+        if len(starts) == trial and row["iteration"] == 2:
+            raise KeyboardInterrupt
 
-        model = PLC(
-            solver="als", rank=3, n_clusters=3, beta="auto", callback=callback, random_state=0
-        )
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X)
-        assert_usable(model, X)
-        assert model.beta_ >= 0
+    model = make("Algorithm 1", algorithm1=Algorithm1(beta="auto"), callback=callback)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert_usable(model, X)
+    assert model.beta_ >= 0
 
 
-def test_an_interrupted_model_can_be_saved_and_fitted_on(X, tmp_path):
-    model = CPD(rank=3, callback=stop_at(2), random_state=0)
+def test_an_interrupted_model_can_be_saved_and_fitted_again(X, tmp_path):
+    model = make("CPD", callback=stop_at(2))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     model.set_params(callback=None).save(tmp_path / "m.tcm")
@@ -199,7 +200,7 @@ def test_an_interrupted_model_can_be_saved_and_fitted_on(X, tmp_path):
 
 
 def test_the_progress_bar_is_closed(X):
-    model = CPD(rank=3, callback=stop_at(2), verbose=True, random_state=0)
+    model = make("CPD", callback=stop_at(2), verbose=True)
     for _ in range(2):  # a bar left running would refuse a second one
         with pytest.raises(KeyboardInterrupt):
             model.fit(X)

@@ -1,21 +1,19 @@
-"""Missing values: the observed-data loss, features of what was observed, and what is imputed."""
+"""Missing values: features of what was observed, what is imputed, and what is refused."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
+from tensorcontrast import CPD, PLC, ContrastiveFeatures, SpectrogramTensor, load_model
 from tensorcontrast.cp import kernels
+from tensorcontrast.cp.metric import projector
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.io import container, model_files
 from tensorcontrast.recordings.signals import without_gaps
-from tensorcontrast.solvers import als, missing
-from tensorcontrast.sources.source import ArraySource, ChunkSource, with_nan
+from tensorcontrast.solvers import missing
+from tensorcontrast.solvers.missing import ObservedEncoder
 
-ALL = [CPD, ATD, PLC]
+ALL = [CPD, PLC]
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 def planted(n=120, dims=(5, 6, 8), noise=0.05, share=0.3, seed=0):
@@ -41,14 +39,9 @@ def slow_features(x, gaps, factors, ridge):
     return np.linalg.solve(K, p)
 
 
-def observed_loss(X, gaps, W, factors, alpha):
-    """½‖M∘(X − WHᵀ)‖² + ridge, in a loop over windows."""
-    H, total = kernels.khatri_rao(factors), 0.0
-    for x, lacks, w in zip(X, gaps, W, strict=True):
-        rest = (x - H @ w)[~lacks]
-        total += 0.5 * float(rest @ rest)
-    squares = sum(float((part**2).sum()) for part in (W, *factors))
-    return total + 0.5 * alpha * squares
+def encoded(X, gaps, factors, ridge):
+    encoder = ObservedEncoder.from_factors(factors, ridge, X.dtype)
+    return encoder(X, gaps, projector(factors, ridge, None).astype(X.dtype))
 
 
 # ---------------------------------------------------------------------------- the equations
@@ -71,127 +64,60 @@ def test_features_solve_the_equations_of_each_sample(kind, ridge):
         gaps.reshape(n, -1)[:, [7, 31]] = False
     gaps = gaps.reshape(n, -1)
     dirty = np.where(gaps, np.nan, X)
-    found = missing.observed_features(dirty, gaps, factors, ridge)
+    found = encoded(dirty, gaps, factors, ridge)
     wanted = [slow_features(x, g, factors, ridge) for x, g in zip(X, gaps, strict=True)]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+    encoder = ObservedEncoder.from_factors(factors, ridge, X.dtype)
+    filled, W = encoder.fill(dirty, gaps, projector(factors, ridge, None))
+    np.testing.assert_array_equal(W, found)
+    wanted = np.where(gaps, W @ kernels.khatri_rao(factors).T, X)
+    np.testing.assert_allclose(filled, wanted, atol=1e-12)
 
 
-def test_many_blocks_give_what_one_gives():
+def test_blocks_of_windows_give_what_one_gives(monkeypatch):
     rng = np.random.default_rng(0)
     factors = [rng.normal(size=(d, 4)) for d in (5, 6)]
     X, gaps = rng.normal(size=(50, 30)), rng.random((50, 30)) < 0.3
-    whole = missing.observed_features(X, gaps, factors, 0.1)
-    parts = missing.observed_features(X, gaps, factors, 0.1, block_values=64)
+    whole = encoded(X, gaps, factors, 0.1)
+    monkeypatch.setattr(missing, "BLOCK_VALUES", 64)
+    parts = encoded(X, gaps, factors, 0.1)
     np.testing.assert_allclose(parts, whole, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_observed_data_loss_never_rises_and_is_what_history_says(dtype):
-    X, Z, _ = planted(noise=0.5)
-    flat = Z.reshape(len(Z), -1).astype(dtype)
-    truth = np.nan_to_num(flat).astype(float)
-    gaps = missing.open_gaps(flat, np.nan)
-    views = missing.pair(flat, gaps, np.nan)
-    rng = np.random.default_rng(1)
-    factors = [rng.normal(size=(d, 3)).astype(dtype) for d in X.shape[1:]]
-    memory, losses = als.Memory(), []
-    for _ in range(40):
-        factors, features, _, terms = als.sweep(
-            views, factors, als.no_contrast, alpha=0.01, memory=memory
-        )
-        loss = observed_loss(truth, gaps, features.W.astype(float), factors, 0.01)
-        assert terms["objective"] == pytest.approx(loss, rel=1e-4)
-        losses.append(loss)
-    falls = np.diff(losses)
-    assert (falls <= 1e-5 * losses[0] * (dtype == "float32")).all()
-    assert losses[-1] < 0.8 * losses[0]
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 2**16),
-    share=st.floats(0.05, 0.7),
-    rank=st.integers(1, 5),
-    alpha=st.sampled_from([1e-6, 1e-3, 0.03]),
-)
-def test_the_loss_never_rises_whatever_is_missing(seed, share, rank, alpha):
-    X, Z, _ = planted(n=25, dims=(3, 4, 5), noise=0.5, share=share, seed=seed)
-    never = np.isnan(Z).all(axis=0)  # of such a position nothing can be learned, and CPD says so
-    Z[0, never] = X[0, never]
-    history = build(
-        CPD,
-        rank=rank,
-        alpha=alpha,
-        max_iter=15,
-        tol=0,
-        missing="mask",
-        center=False,
-        random_state=seed,
-    )
-    objective = np.array(history.fit(Z).history_["objective"])
-    assert (np.diff(objective) <= 1e-9 * objective[0]).all()
-
-
-def test_mean_and_scale_are_those_of_observed_entries(data):
-    _, Z, _ = data
-    for source in (ArraySource(Z), ChunkSource(lambda: iter(np.array_split(Z, 7)))):
-        n, mean, size = missing.learn(with_nan(source, True), center=True)
-        assert n == len(Z)
-        np.testing.assert_allclose(mean, np.nanmean(Z, axis=0), rtol=1e-12)
-        assert size == pytest.approx(np.sqrt(np.nanvar(Z, axis=0).sum()), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------- the estimators
 
 
-@pytest.mark.parametrize(
-    ("cls", "options"),
-    [
-        (CPD, {}),
-        (CPD, {"n_init": 3}),
-        (CPD, {"batch_size": 40, "step_size": 0.5}),
-        (ATD, {}),
-        (ATD, {"fresh_views": True}),
-        (PLC, {"n_clusters": 3}),
-        (PLC, {"n_clusters": 3, "fresh_views": True}),
-        (PLC, {"n_clusters": 3, "solver": "als"}),
-        (PLC, {"n_clusters": 3, "beta": "auto", "n_epochs": 5, "learning_rate": 5e-3}),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"n_init": 3}, {"center": False}], ids=str)
+@pytest.mark.parametrize("cls", ALL)
 def test_what_is_imputed_is_near_the_truth(cls, options, data):
     X, Z, gaps = data
-    model = build(cls, rank=3, missing="mask", random_state=0, **options).fit(Z)
+    model = cls(3, max_iter=200, missing="mask", random_state=0, **options).fit(Z)
     made = model.inverse_transform(model.transform(Z))
     size = np.linalg.norm((X - X.mean(axis=0))[gaps])
     error = np.linalg.norm((made - X)[gaps]) / size
     linear = without_gaps(Z.reshape(len(Z), -1, Z.shape[-1])).reshape(Z.shape)
     assert error < 0.2
     assert error < 0.3 * np.linalg.norm((linear - X)[gaps]) / size
-    assert np.isfinite(model.features_).all()
-    assert len(model.labels_) == len(Z)
     assert model.score(Z) > 0.97
+    if cls is PLC:
+        assert model.nuisance_gains_ is model.nuisance_strength_ is None
 
 
-@pytest.mark.parametrize("cls", ALL)
-def test_whole_data_give_the_very_same_fit(cls, data):
+def test_whole_data_give_the_very_same_fit(data):
     X = data[0]
-    free = {"beta": 0.0} if cls is PLC else {}  # gaps leave no nuisance metric
-    plain = build(cls, rank=3, random_state=0, **free).fit(X)
-    masked = build(cls, rank=3, random_state=0, missing="mask", **free).fit(X)
-    np.testing.assert_array_equal(masked.features_, plain.features_)
+    plain, masked = (CPD(3, missing=m, random_state=0).fit(X) for m in ("error", "mask"))
     np.testing.assert_array_equal(masked.transform(X), plain.transform(X))
     assert masked.score(X) == plain.score(X)
 
 
-def test_features_of_the_fit_are_those_of_transform(data):
+def test_the_reported_error_is_over_what_was_observed(data):
+    """But for the ridge, with which the gaps of the windows of the fit are filled."""
     _, Z, _ = data
-    model = build(CPD, rank=3, missing="mask", tol=1e-7, random_state=0).fit(Z)
-    np.testing.assert_allclose(model.features_, model.transform(Z), rtol=1e-5, atol=1e-7)
+    model = CPD(3, missing="mask", alpha=1e-6, tol=1e-9, max_iter=500, random_state=0).fit(Z)
     flat = ((Z - model.center_) / model.scale_).reshape(len(Z), -1)
-    rest = flat - kernels.cp_to_flat(model.features_, model.factors_)
+    rest = flat - kernels.cp_to_flat(model.transform(Z), model.factors_)
     error = np.sqrt(np.nansum(rest**2) / np.nansum(flat**2))
-    assert model.reconstruction_error_ == pytest.approx(error, rel=1e-6)
+    assert model.reconstruction_error_ == pytest.approx(error, rel=0.3)
     assert model.score(Z) == pytest.approx(1 - error**2, rel=1e-6)
 
 
@@ -205,64 +131,48 @@ def test_a_channel_lost_after_the_fit(cls, data):
         model.transform(lost)
     W = model.set_params(missing="mask").transform(lost)
     whole = model.transform(X)
-    assert np.linalg.norm(W - whole) < 0.2 * np.linalg.norm(whole)
-    np.testing.assert_allclose(model.transform(X[:5]), whole[:5], rtol=1e-10)
+    assert 0 < np.linalg.norm(W - whole) < 0.3 * np.linalg.norm(whole)
+    np.testing.assert_allclose(model.transform(X[:5]), whole[:5], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("cls", [ATD, PLC])
-def test_a_given_view_may_have_gaps_of_its_own(cls, data):
-    X, Z, _ = data
-    rng = np.random.default_rng(5)
-    view = X + 0.05 * rng.normal(size=X.shape)
-    view[rng.random(X.shape) < 0.2] = np.nan
-    for samples in (Z, X):
-        model = cls(rank=3, missing="mask", random_state=0).fit(samples, view=view)
-        assert np.isfinite(model.view_features_).all()
-        assert model.score(X) > 0.98
-    fresh = cls(rank=3, missing="mask", random_state=0).fit(Z, view=lambda rng: view)
-    assert fresh.score(X) > 0.98
-    with pytest.raises(InvalidInputError, match="view"):
-        cls(rank=3, random_state=0).fit(X, view=view)
-    with pytest.raises(InvalidInputError, match="compress=None"):
-        build(cls, rank=3, missing="mask", compress=(3, 3, 3)).fit(X, view=view)
-
-
-@pytest.mark.parametrize("cls", ALL)
-def test_streams_with_gaps(cls, data):
-    X, Z, gaps = data
-    model = cls(rank=3, n_clusters=3, missing="mask", random_state=0)
-    for batch in np.array_split(Z, 3):
-        model.partial_fit(batch)
-    made = model.inverse_transform(model.transform(Z))
-    assert np.linalg.norm((made - X)[gaps]) < 0.3 * np.linalg.norm((X - X.mean(0))[gaps])
-    assert np.isfinite(model.center_).all()
-
-
-def test_mapped_files_streams_and_masked_arrays(data, tmp_path):
+def test_mapped_files_and_masked_arrays(data, tmp_path):
     _, Z, gaps = data
     array = CPD(rank=3, missing="mask", random_state=0).fit(Z)
     np.save(tmp_path / "z.npy", Z)
     mapped = np.load(tmp_path / "z.npy", mmap_mode="r")
     masked = np.ma.MaskedArray(np.where(gaps, 1e6, np.nan_to_num(Z)), mask=gaps)
-    for other in (mapped, lambda: iter(np.array_split(Z, 5)), masked):
+    for other in (mapped, masked):
         model = CPD(rank=3, missing="mask", random_state=0).fit(other)
-        np.testing.assert_allclose(model.features_, array.features_, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(model.transform(other), model.transform(Z))
+        np.testing.assert_array_equal(model.transform(other), array.transform(Z))
     with pytest.raises(InvalidInputError, match="missing='mask'"):
         CPD(rank=3).fit(masked)
+
+
+def test_on_dask(data):
+    da = pytest.importorskip("dask.array")
+    _, Z, _ = data
+    here = CPD(rank=3, missing="mask", random_state=0).fit(Z)
+    lazy = da.from_array(Z, chunks=(40, 5, -1, -1))
+    there = CPD(rank=3, missing="mask", random_state=0).fit(lazy)
+    W = here.transform(Z)
+    np.testing.assert_allclose(np.asarray(there.transform(lazy)), W, atol=1e-9)
+    np.testing.assert_allclose(there.transform(Z), W, atol=1e-9)
+    with pytest.raises(InvalidInputError, match="missing='mask'"):
+        CPD(rank=3).fit(lazy)
 
 
 def test_float32_stays_and_agrees(data):
     _, Z, _ = data
     one = CPD(rank=3, missing="mask", random_state=0).fit(Z.astype("float32"))
     other = CPD(rank=3, missing="mask", random_state=0).fit(Z)
-    assert one.features_.dtype == one.transform(Z.astype("float32")).dtype == np.float32
-    np.testing.assert_allclose(one.features_, other.features_, rtol=1e-3, atol=1e-4)
+    W = one.transform(Z.astype("float32"))
+    assert W.dtype == np.float32
+    np.testing.assert_allclose(W, other.transform(Z), rtol=1e-3, atol=1e-3)
 
 
 def test_a_model_file_remembers(data, tmp_path):
     _, Z, _ = data
-    model = PLC(rank=3, n_clusters=3, missing="mask", random_state=0).fit(Z)
+    model = PLC(rank=3, missing="mask", random_state=0).fit(Z)
     model.save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
     assert loaded.missing == "mask"
@@ -273,42 +183,46 @@ def test_a_model_file_remembers(data, tmp_path):
 
 
 def test_nan_are_mistakes_unless_told_otherwise(data):
-    _, Z, _ = data
     for cls in ALL:
-        with pytest.raises(InvalidInputError, match=r"NaN.*missing='mask'"):
-            cls(rank=3).fit(Z)
+        with pytest.raises(InvalidInputError, match="missing='mask'"):
+            cls(rank=3).fit(data[1])
+
+
+def test_a_view_and_a_nuisance_need_whole_windows(data):
+    X, Z, _ = data
+    for cls in ALL:
+        with pytest.raises(InvalidInputError, match="view"):
+            cls(rank=3, missing="mask").fit(Z, view=X)
+        with pytest.raises(InvalidInputError, match="view"):
+            cls(rank=3).fit(X, view=Z)
+    with pytest.raises(InvalidInputError, match="nuisance"):
+        PLC(rank=3, missing="mask").fit(Z, nuisance=X[:9])
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
 def test_infinity_is_never_a_missing_value(bad, data):
     Z = data[1].copy()
     Z[3, 1, 2, 0] = bad
-    with pytest.raises(InvalidInputError, match=r"X\[3, 1, 2, 0\] is -?inf"):
+    with pytest.raises(InvalidInputError, match=r"X\[3, 1, 2, 0\]"):
         CPD(rank=3, missing="mask").fit(Z)
     with pytest.raises(InvalidInputError, match="infinity"):
         CPD(rank=3, missing="mask", random_state=0).fit(data[1]).transform(Z)
 
 
-def test_samples_and_positions_without_any_value(data):
+def test_windows_and_positions_without_any_value(data):
     Z = data[1].copy()
     Z[4] = np.nan
-    model = CPD(rank=3, missing="mask", random_state=0).fit(Z)
-    np.testing.assert_allclose(model.features_[4], 0, atol=1e-12)
-    with pytest.warns(TensorContrastWarning, match=r"1 windows hold nothing but NaN \(first: \[4"):
-        W = model.transform(Z)
-    np.testing.assert_array_equal(W[4], 0)
+    with pytest.warns(TensorContrastWarning, match="nothing but NaN") as warned:
+        model = CPD(rank=3, missing="mask", random_state=0).fit(Z)
+    assert len(warned) == 1
+    with pytest.warns(TensorContrastWarning, match="nothing but NaN"):
+        np.testing.assert_allclose(model.transform(Z)[4], 0, atol=1e-12)
+    Z = data[1].copy()
     Z[:, 0, 0, 0] = np.nan
-    with pytest.warns(TensorContrastWarning, match=r"1 of the 240 positions.*\[0, 0, 0\]"):
-        assert CPD(rank=3, missing="mask", random_state=0).fit(Z).score(Z[5:]) > 0.95
-    with pytest.raises(InvalidInputError, match="every entry is NaN"):
+    with pytest.warns(TensorContrastWarning, match="1 of the 240"):
+        assert CPD(rank=3, missing="mask", random_state=0).fit(Z).score(Z) > 0.95
+    with pytest.raises(InvalidInputError, match="NaN"):
         CPD(rank=3, missing="mask").fit(np.full((9, 3, 4), np.nan))
-
-
-def test_a_compression_that_cannot_be_used_is_told(data):
-    _, Z, _ = data
-    with pytest.warns(TensorContrastWarning, match=r"compress=\(3, 3, 3\) is not used"):
-        model = build(CPD, rank=3, missing="mask", compress=(3, 3, 3), random_state=0).fit(Z)
-    assert model.core_dims_ == Z.shape[1:]
 
 
 # ---------------------------------------------------------------------------- signals
@@ -316,7 +230,7 @@ def test_a_compression_that_cannot_be_used_is_told(data):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"representation": "complex"}, {"mean_row": True}, {"n_fft": 16, "hop": 20}],
+    [{}, {"representation": "complex"}, {"n_fft": 16, "hop": 20}],
 )
 def test_a_frame_with_a_missing_sample_is_missing_in_that_channel(options):
     rng = np.random.default_rng(0)
@@ -334,7 +248,6 @@ def test_a_frame_with_a_missing_sample_is_missing_in_that_channel(options):
                     assert np.isnan(out[n, c, :, t]).all()
                 else:
                     np.testing.assert_allclose(out[n, c, :, t], whole[n, c, :, t], rtol=1e-5)
-    np.testing.assert_array_equal(np.concatenate(list(masked.iter_chunks(dirty, 2))), out)
     with pytest.raises(InvalidInputError, match=r"X\[0\] channel 1 holds 1 NaN.*missing='mask'"):
         plain.transform(dirty)
     dirty[1, 1, 1] = np.inf
@@ -357,28 +270,26 @@ def test_gaps_are_interpolated_as_numpy_does():
     assert without_gaps(X) is X
 
 
-def test_signals_with_gaps_to_features():
+def test_signals_to_features():
     rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
     dirty = rec.X.copy()
     dirty[:20, 1] = np.nan
     dirty[30:50, 0, 10:60] = np.nan
 
     def make(**options):
-        decompose = build(PLC, rank=6, tol=1e-3)
-        return ContrastiveFeatures(fs=rec.fs, decompose=decompose, random_state=0, **options)
+        return ContrastiveFeatures(fs=rec.fs, decompose=PLC(6), random_state=0, **options)
 
     with pytest.raises(InvalidInputError, match="missing='mask'"):
         make().fit(dirty)
-    for fresh in (False, True):
-        model = make(missing="mask", fresh_views=fresh).fit(dirty)
-        assert model.tensorize_.missing == model.decompose_.missing == "mask"
-        assert np.isfinite(model.transform(dirty)).all()
-    with pytest.raises(InvalidInputError, match="coupled blocks"):
+    model = make(missing="mask").fit(dirty)
+    assert model.tensorize_.missing == model.decompose_.missing == "mask"
+    assert np.isfinite(model.transform(dirty)).all()
+    with pytest.raises(InvalidInputError, match="missing"):
         make().fit(rec.X).set_params(missing="mask").transform(dirty)
     whole = make(tensorize=SpectrogramTensor()).fit(rec.X)
     W = whole.transform(rec.X)
     lost = whole.set_params(missing="mask").transform(dirty)
-    np.testing.assert_array_equal(lost[50:], W[50:])
+    np.testing.assert_allclose(lost[50:], W[50:], atol=1e-5 * np.abs(W).max())
     assert np.corrcoef(lost[:20].ravel(), W[:20].ravel())[0, 1] > 0.6
 
 
@@ -388,25 +299,5 @@ def test_parts_that_know_no_missing_values_are_named():
     class Whole(FunctionTransformer):
         pass
 
-    with pytest.raises(InvalidInputError, match="Whole cannot leave missing values out"):
+    with pytest.raises(InvalidInputError, match="Whole"):
         ContrastiveFeatures(fs=50, tensorize=Whole(), missing="mask").fit(np.zeros((9, 2, 64)))
-
-
-def test_model_files_from_before_load_with_the_defaults(data, tmp_path):
-    X = data[0]
-    model = PLC(rank=3, n_clusters=3, random_state=0).fit(X)
-    path = tmp_path / "m.tcm"
-    model.save(path)
-    header, arrays = container.read(path, model_files.KIND)
-    assert not {"checkpoint", "every"} & set(header["model"]["params"])
-    for name in ("missing", "robust"):
-        del header["model"]["params"][name]
-    for name in ("sample_weight_", "degeneracy_"):
-        del header["model"]["learned"][name]
-    del header["arrays"]
-    container.write(path, model_files.KIND, header, arrays)
-    loaded = load_model(path)
-    assert (loaded.missing, loaded.robust, loaded.als) == ("error", None, None)
-    assert not hasattr(loaded, "checkpoint")
-    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    assert loaded.partial_fit(X).score(X) > 0.9

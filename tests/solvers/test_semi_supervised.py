@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.covariance import ledoit_wolf
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from tensorcontrast import PLC, ContrastiveFeatures
-from tensorcontrast.cp.graph import SignedGraph, cluster_space
+from tensorcontrast import PLC, Algorithm1, ContrastiveFeatures
+from tensorcontrast.cp.graph import SignedGraph
+from tensorcontrast.cp.kmeans import cluster_space
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.evaluate.protocol import linear_probe
-from tensorcontrast.solvers import pseudo_laplacian
 from tensorcontrast.solvers.semi_supervised import (
     MIN_POSTERIOR,
     given_labels,
@@ -150,14 +151,13 @@ def test_the_weighted_graph_is_its_dense_self():
 @pytest.mark.parametrize("graph", ["pseudo", "true"])
 def test_E2_pseudo_classes_are_labels_where_these_are_known_and_clusters_elsewhere(graph):
     W, y = blobs(distance=5.0)
-    known, problem = some(y, 30), PLC(graph=graph)._problem()
-    classes = pseudo_laplacian.pseudo_classes(problem, 10, known, 0, W)
+    known, model = some(y, 30), PLC(graph=graph)
+    classes = model._pseudo_classes(W, 10, known)
     likely = known if graph == "true" else likely_classes(W, known)[0]
-    clusters = pseudo_laplacian.pseudo_classes(problem, 10, None, 0, W)
-    joined = np.where(likely >= 0, likely, 100 + clusters)
+    joined = np.where(likely >= 0, likely, 100 + model._pseudo_classes(W, 10, None))
     np.testing.assert_array_equal(classes, np.unique(joined, return_inverse=True)[1])
     assert (likely[30:] >= 0).any() == (graph == "pseudo")
-    np.testing.assert_array_equal(pseudo_laplacian.pseudo_classes(problem, 10, y, 0, W), y)
+    np.testing.assert_array_equal(model._pseudo_classes(W, 10, y), y)
 
 
 # ----------------------------------------------------------------------------- fits
@@ -172,38 +172,36 @@ def hard():
 
 
 def probe(model, X, y):
-    W = model.transform(X)
-    return linear_probe(W[:40], y[:40], W[100:], y[100:]).accuracy
+    W, classifier = model.transform(X), make_pipeline(StandardScaler(), LogisticRegression())
+    return classifier.fit(W[:40], y[:40]).score(W[100:], y[100:])
 
 
-@pytest.mark.parametrize("solver", ["gls", "tied", "als"])
-def test_labels_with_unknown_ones_do_not_hurt(solver, hard):
+@pytest.mark.parametrize("algorithm1", [None, Algorithm1()], ids=["closed form", "Algorithm 1"])
+def test_labels_with_unknown_ones_do_not_hurt(algorithm1, hard):
     X, y = hard
-    options = {"rank": 6, "solver": solver, "n_clusters": 12, "random_state": 0}
-    options |= {"max_iter": 60, "tol": 1e-3, "n_epochs": 8}
-    without = build(PLC, **options).fit(X[:100])
-    having = build(PLC, **options).fit(X[:100], some(y, 40)[:100])
+    options = {"n_clusters": 12, "algorithm1": algorithm1, "max_iter": 30, "random_state": 0}
+    without = PLC(6, **options).fit(X[:100])
+    having = PLC(6, **options).fit(X[:100], some(y, 40)[:100])
     assert probe(having, X, y) >= probe(without, X, y) - 0.03
 
 
 def test_labels_without_unknown_ones_are_not_used(hard):
     X, y = hard[0][:90], hard[1][:90]
-    options = {"rank": 4, "max_iter": 60, "tol": 1e-3, "random_state": 0}
-    plain = build(PLC, **options).fit(X).transform(X)
+    plain = PLC(4, random_state=0).fit(X).transform(X)
     for given in (y, y.astype(str), np.full(len(X), -1)):
         with pytest.warns(TensorContrastWarning, match="y"):
-            same = build(PLC, **options).fit(X, given)
+            same = PLC(4, random_state=0).fit(X, given)
         np.testing.assert_array_equal(plain, same.transform(X))
-    partly = build(PLC, **options).fit(X, some(y, 60)).transform(X)
+    partly = PLC(4, random_state=0).fit(X, some(y, 60)).transform(X)
     assert not np.array_equal(plain, partly)
-    every = build(PLC, **options, graph="true").fit(X, y).transform(X)
+    every = PLC(4, graph="true", random_state=0).fit(X, y).transform(X)
     assert not np.array_equal(plain, every)
 
 
 def test_labels_that_are_needed_are_asked_for():
-    with pytest.raises(InvalidInputError, match="makes its graph from labels"):
+    with pytest.raises(InvalidInputError, match="labels"):
         given_labels(None, 4, needed=True)
-    with pytest.raises(InvalidInputError, match="only unknown labels"):
+    with pytest.raises(InvalidInputError, match="unknown"):
         given_labels([-1, -1, -1], 3, needed=True)
     assert given_labels(None, 4, needed=False) is None
     np.testing.assert_array_equal(given_labels(["b", "a", ""], 3, needed=False), [1, 0, -1])
@@ -211,8 +209,7 @@ def test_labels_that_are_needed_are_asked_for():
 
 def test_signals_take_labels():
     rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
-    part = build(PLC, rank=4, max_iter=60, tol=1e-2)
-    model = ContrastiveFeatures(decompose=part, random_state=0)
+    model = ContrastiveFeatures(decompose=PLC(4), random_state=0)
     plain = model.fit(rec).transform(rec)
     having = model.fit(rec, some(rec.y, 20)).transform(rec)
     assert having.shape == plain.shape == (60, 4)

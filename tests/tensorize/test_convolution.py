@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from tensorcontrast import CPD, ContrastiveFeatures, ConvolutionFeatures, Recordings, load_model
 from tensorcontrast import tensorize as package
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     InvalidInputError,
@@ -42,7 +41,7 @@ def windows(n, c, t, seed=0):
 
 
 #: Small and plain: principal components of PPV as they are.
-PLAIN = {"n_biases": 4, "dilations": "octave", "column_scaling": 0.0}
+PLAIN = {"n_biases": 4, "column_scaling": 0.0}
 
 
 def fitted(X, **params):
@@ -92,21 +91,16 @@ def test_kernels_and_dilations():
     assert weights.shape == (84, 9)
     assert len(np.unique(weights, axis=0)) == 84
     assert (np.sort(weights, axis=1) == [-1] * 6 + [2] * 3).all()
-    assert dilation_steps(128).tolist() == [1, 2, 4, 8]
-    assert dilation_steps(129).tolist() == [1, 2, 4, 8, 16]
-    assert dilation_steps(17).tolist() == [1, 2]
-    assert dilation_steps(129, "half-octave").tolist() == [1, 2, 3, 4, 6, 8, 11, 16]
-    for spacing in ("octave", "half-octave"):
-        for t in (1, 8, 9, 16):
-            assert dilation_steps(t, spacing).tolist() == [1]
-        for t in (24, 25, 100, 1000, 5000):
-            steps = dilation_steps(t, spacing)
-            longest, ratio = (t - 1) // 8, np.sqrt(2) if spacing == "half-octave" else 2
-            expected, size = [], 1.0
-            while round(size) <= longest:
-                expected += [round(size)] if round(size) not in expected else []
-                size *= ratio
-            assert steps.tolist() == expected and steps.dtype == np.int64
+    assert dilation_steps(129).tolist() == [1, 2, 3, 4, 6, 8, 11, 16]
+    for t in (1, 8, 9, 16):
+        assert dilation_steps(t).tolist() == [1]
+    for t in (24, 25, 100, 1000, 5000):
+        steps, longest = dilation_steps(t), (t - 1) // 8
+        expected, size = [], 1.0
+        while round(size) <= longest:
+            expected += [round(size)] if round(size) not in expected else []
+            size *= np.sqrt(2)
+        assert steps.tolist() == expected and steps.dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -115,7 +109,7 @@ def test_kernels_and_dilations():
         (1, 9, {}),
         (3, 9, {"n_biases": 1}),
         (12, 17, {}),
-        (3, 31, {"n_biases": 3, "dilations": "half-octave"}),
+        (3, 31, {"n_biases": 3}),
         (3, 1, {}),
         (1, 5, {}),
     ],
@@ -126,7 +120,7 @@ def test_ppv_is_that_of_a_loop(c, t, params):
     ppv = model.ppv(X)
     some = range(0, 84, 5)
     low, high = slow_bounds(model, X, some)
-    n_dilations = len(dilation_steps(t, params.get("dilations", "octave")))
+    n_dilations = len(dilation_steps(t))
     assert ppv.shape == (3, 84 * n_dilations * params.get("n_biases", 4))
     assert ppv.dtype == np.float32
     ppv = ppv.reshape(3, *model.biases_.shape)[:, some]
@@ -297,8 +291,7 @@ def test_components_are_orthonormal(n):
     assert components.dtype == np.float32
     assert len(components) <= min(n - 1, 256)
     np.testing.assert_allclose(components @ components.T, np.eye(len(components)), atol=1e-5)
-    at = np.arange(len(components))
-    assert (components[at, np.abs(components).argmax(axis=1)] > 0).all()
+    assert (components.sum(axis=1) >= 0).all()
 
 
 # The same numbers
@@ -405,7 +398,6 @@ def test_failed_fit_leaves_the_model_as_it_was():
         {"n_components": 0},
         {"n_components": 2.5},
         {"n_biases": 0},
-        {"dilations": "third-octave"},
         {"column_scaling": -0.1},
         {"column_scaling": 1.1},
         {"column_scaling": np.nan},
@@ -464,9 +456,7 @@ def test_swapped_axes_are_suspected():
 # Model files
 
 
-@pytest.mark.parametrize(
-    "params", [{}, {"dilations": "half-octave", "n_biases": 2, "column_scaling": 1.0}]
-)
+@pytest.mark.parametrize("params", [{}, {"n_biases": 2, "column_scaling": 1.0}])
 def test_model_files(params, tmp_path):
     X = windows(20, 3, 60)
     model = fitted(X, n_components=6, n_jobs=1, **params)
@@ -482,7 +472,7 @@ def test_features_of_a_decomposition_are_saved_with_it(tmp_path):
     model = ContrastiveFeatures(
         fs=50,
         tensorize=ConvolutionFeatures(12),
-        decompose=build(CPD, rank=3, tol=1e-2),
+        decompose=CPD(rank=3, tol=1e-2),
         random_state=0,
     ).fit(X)
     model.save(tmp_path / "m.tcm")
@@ -522,7 +512,7 @@ def test_damaged_numbers_of_files_are_refused(name, tmp_path):
 
 def test_parameters_of_a_file_must_fit_what_it_holds(tmp_path):
     model = fitted(windows(12, 3, 40), n_components=5)
-    for params in ({"n_biases": 3}, {"dilations": "half-octave"}, {"n_components": 4}):
+    for params in ({"n_biases": 3}, {"n_components": 4}):
         broken = copy.copy(model).set_params(**params)
         save_model(broken, tmp_path / "m.tcm")
         with pytest.raises(DamagedFileError, match="of ConvolutionFeatures is"):

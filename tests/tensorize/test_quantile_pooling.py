@@ -5,7 +5,6 @@ import pytest
 from sklearn.base import clone
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_model
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.io.model_files import save_model
 from tensorcontrast.report.components import describe_components
@@ -43,7 +42,7 @@ def test_quantiles_equal_a_slow_loop(t, q):
 @pytest.mark.parametrize("representation", ["sqrt-magnitude", "log-magnitude", "log-real-imag"])
 def test_tensors_are_the_quantiles_of_those_in_time(representation):
     X = noise(n=7) + 1
-    options = {"fs": 50, "mean_row": True, "representation": representation, "dtype": "float64"}
+    options = {"fs": 50, "representation": representation, "dtype": "float64"}
     in_time = SpectrogramTensor(**options, n_quantiles=None).fit(X)
     pooled = SpectrogramTensor(**options, n_quantiles=3).fit(X)
     assert (in_time.n_quantiles_, pooled.n_quantiles_) == (None, 3)
@@ -59,14 +58,14 @@ def test_tensors_are_the_quantiles_of_those_in_time(representation):
 
 def test_where_in_the_window_something_happens_does_not_matter():
     X = noise(n=8, t=128)
-    transformer = SpectrogramTensor(n_fft=16, hop=16, n_quantiles=4, mean_row=True)
+    transformer = SpectrogramTensor(n_fft=16, hop=16, n_quantiles=4)
     moved = X.reshape(8, 3, 8, 16)[:, :, np.random.default_rng(1).permutation(8)].reshape(X.shape)
     transformer.fit(X)
     np.testing.assert_allclose(transformer.transform(moved), transformer.transform(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_threads_blocks_and_chunks_do_not_matter(missing):
+def test_threads_and_blocks_do_not_matter(missing):
     X = noise(n=23).astype(np.float32)
     if missing:
         X[np.random.default_rng(0).random(X.shape) < 0.003] = np.nan
@@ -78,8 +77,6 @@ def test_threads_blocks_and_chunks_do_not_matter(missing):
         small = {"n_jobs": n_jobs, "missing": missing, "block_values": 3 * 33 * 9 * 2}
         found = compute_tensors(X, transformer._frames, **small)
         np.testing.assert_array_equal(found, whole)
-        chunks = np.concatenate(list(transformer.iter_chunks(X, 5)))
-        np.testing.assert_array_equal(chunks, whole)
 
 
 def test_frames_that_are_missing_are_left_out():
@@ -157,9 +154,7 @@ def test_damaged_quantiles_are_told(tmp_path, wrong):
 
 
 def test_components_have_quantiles_in_percent():
-    model = ContrastiveFeatures(
-        fs=50, decompose=build(CPD, rank=2, max_iter=2, tol=0), random_state=0
-    )
+    model = ContrastiveFeatures(fs=50, decompose=CPD(rank=2, max_iter=2, tol=0), random_state=0)
     found = describe_components(model.fit(noise()))[0]
     assert (found.by_strength, found.time_unit) == (True, "%")
     np.testing.assert_allclose(found.times, [12.5, 37.5, 62.5, 87.5])

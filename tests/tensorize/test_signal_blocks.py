@@ -1,7 +1,6 @@
-"""Coupled blocks of signals (E22): which there are, their scales, nuisance, files, every path."""
+"""Coupled blocks of signals (E22): which there are, their nuisance, files, every path."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,11 +18,9 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
-from tensorcontrast.features import FeaturesTuning
-from tensorcontrast.tensorize import blocks
+from tensorcontrast.tensorize.blocks import SignalBlocks
 
 FAST = {"rank": 6, "max_iter": 60, "tol": 1e-3, "random_state": 0}
 COMPONENTS = 84
@@ -44,7 +41,7 @@ def pair():
 
 
 def made(rec, decompose=None, **options):
-    decompose = build(PLC, **FAST) if decompose is None else decompose
+    decompose = PLC(**FAST) if decompose is None else decompose
     settings = {"fs": rec.fs, "tensorize": pair(), "random_state": 0} | options
     return ContrastiveFeatures(decompose=decompose, **settings)
 
@@ -78,113 +75,93 @@ def fitted(X, *transformers):
     return [t.fit(X) for t in transformers]
 
 
-def test_E22_blocks_are_side_by_side_and_of_one_variance(rec):
+def test_blocks_are_side_by_side(rec):
     parts = fitted(rec.X, *pair(), Flat())
-    found = blocks.learn_blocks(parts, rec.X)
-    assert found.scales[0] == 1.0
-    assert found.block_dims == tuple(tuple(t.output_shape_) for t in parts)
-    rows = found.transform(rec.X)
-    at, variances = 0, []
-    for part, scale in zip(parts, found.scales, strict=True):
-        own = part.transform(rec.X).reshape(len(rec.X), -1)
-        mine = rows[:, at : at + own.shape[1]]
-        np.testing.assert_allclose(mine, scale * own, rtol=1e-5, atol=1e-6)
-        variances.append(mine.var(axis=0, dtype="f8").sum())
-        at += own.shape[1]
-    assert at == rows.shape[1]
-    np.testing.assert_allclose(variances, variances[0], rtol=1e-4)
+    found = SignalBlocks(tuple(parts))
+    assert found.dims == tuple(tuple(t.output_shape_) for t in parts)
+    rows = found.rows(rec.X)
+    expected = [part.transform(rec.X).reshape(len(rec.X), -1) for part in parts]
+    np.testing.assert_allclose(rows, np.concatenate(expected, axis=1), rtol=1e-4, atol=1e-4)
+    for block, part in zip(found.split(rows), parts, strict=True):
+        assert block.shape == (60, *part.output_shape_)
 
 
-def test_blocks_without_variance_keep_their_units(rec):
-    parts = fitted(rec.X, Flat(), Still())
-    assert blocks.learn_blocks(parts, rec.X).scales == (1.0, 1.0)
-    assert blocks.learn_blocks(parts[::-1], rec.X).scales == (1.0, 1.0)
+def test_values_are_the_same_on_the_quick_way(rec):
+    parts = fitted(rec.X, *pair())
+    quick, plain = SignalBlocks(tuple(parts)), SignalBlocks((*parts, Flat().fit(rec.X)))
+    for one, other in zip(quick.values(rec.X), plain.values(rec.X), strict=False):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
 
 
 def test_blocks_take_gaps_where_every_transformer_does(rec):
     one = SpectrogramTensor(missing="mask").fit(rec.X)
     two = SpectrogramTensor(n_quantiles=2, missing="mask").fit(rec.X)
-    assert blocks.learn_blocks([one, two], rec.X).missing == "mask"
-    assert blocks.learn_blocks([one, *fitted(rec.X, Flat())], rec.X).missing == "error"
+    assert SignalBlocks((one, *fitted(rec.X, Flat()))).missing == "error"
+    found = SignalBlocks((one, two))
+    assert found.missing == "mask"
     gaps = rec.X.copy()
     gaps[0, 0, :9] = np.nan
-    found = blocks.learn_blocks([one, two], gaps)
-    assert np.isfinite(found.scales).all()
-    assert np.isnan(found.transform(gaps)).any(axis=1).nonzero()[0].tolist() == [0]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [None, [1.0, 1.0], (1.0,), (1.0, 2), (1.0, 0.0), (1.0, -1.0), (float("nan"), 1.0)],
-)
-def test_wrong_scales_are_refused(wrong):
-    assert blocks.check_scales((1.0, 0.5), 2) == (1.0, 0.5)
-    with pytest.raises(InvalidInputError, match="do not fit 2 coupled blocks"):
-        blocks.check_scales(wrong, 2)
+    assert np.isnan(found.rows(gaps)).any(axis=1).nonzero()[0].tolist() == [0]
 
 
 # ----------------------------------------------------------------------------- which blocks
 
 
 def test_the_default_is_quantiles_of_a_spectrogram_and_convolution_features(rec):
-    found = ContrastiveFeatures(fs=rec.fs, decompose=build(CPD, **FAST), random_state=0).fit(rec.X)
+    found = ContrastiveFeatures(fs=rec.fs, decompose=CPD(**FAST), random_state=0).fit(rec.X)
     assert [type(t) for t in found.tensorize_] == [SpectrogramTensor, ConvolutionFeatures]
     assert found.spectrogram_ is found.tensorize_[0]
     assert found.convolution_ is found.tensorize_[1]
     assert (found.spectrogram_.n_quantiles_, found.spectrogram_.fs) == (4, rec.fs)
-    assert found.block_scales_[0] == 1.0
-    assert len(found.block_scales_) == 2
+    assert len(found.decompose_.block_scales_) == 2
     assert found.tensorize is None
 
 
 def test_the_decomposition_has_factors_for_every_block(rec, model):
     tensors, own = model.tensors(rec.X[:1])
     assert model.decompose_.block_dims_ == (tensors.shape[1:], own.shape[1:])
-    assert model.decompose_.block_scales_ == (1.0, 1.0)
     assert [len(U) for U in model.factors_] == list(model.spectrogram_.output_shape_)
     assert [len(U) for U in model.decompose_.factors_[1]] == [own.shape[1]]
 
 
-def test_tensors_are_the_scaled_blocks(rec, model):
-    for block, part, scale in zip(
-        model.tensors(rec.X), model.tensorize_, model.block_scales_, strict=True
-    ):
-        np.testing.assert_allclose(block, scale * part.transform(rec.X), rtol=1e-5, atol=1e-6)
-    spreads = [np.sqrt(A.reshape(len(A), -1).var(axis=0).sum()) for A in model.tensors(rec.X)]
-    assert spreads[0] == pytest.approx(spreads[1], rel=1e-3)
+def test_E22_blocks_have_equal_variance_in_the_decomposition(rec, model):
+    scales = model.decompose_.block_scales_
+    assert scales[0] == 1.0
+    spreads = [
+        scale * np.sqrt(A.reshape(len(A), -1).var(axis=0).sum())
+        for scale, A in zip(scales, model.tensors(rec.X), strict=True)
+    ]
+    assert spreads[0] == pytest.approx(spreads[1], rel=1e-4)
 
 
 def test_blocks_are_those_that_the_decomposition_takes(rec, model):
-    tensors = model.tensors(rec.X)
-    np.testing.assert_array_equal(model.decompose_.transform(tensors), model.transform(rec.X))
-    np.testing.assert_allclose(model.decompose_.features_, model.transform(rec.X), atol=1e-4)
+    W = model.decompose_.transform(model.tensors(rec.X))
+    np.testing.assert_allclose(W, model.transform(rec.X), atol=1e-4)
 
 
 def test_the_decomposition_can_weigh_the_blocks_anew(rec):
-    found = made(rec, build(CPD, **FAST, block_weights=(3, 1))).fit(rec.X)
+    found = made(rec, CPD(**FAST, block_weights=(3, 1))).fit(rec.X)
     variances = [
         s**2 * A.reshape(len(A), -1).var(axis=0).sum()
         for s, A in zip(found.decompose_.block_scales_, found.tensors(rec.X), strict=True)
     ]
     assert variances[0] == pytest.approx(3 * variances[1], rel=1e-4)
-    np.testing.assert_allclose(found.transform(rec.X), found.decompose_.features_, atol=1e-4)
 
 
 @pytest.mark.parametrize("decompose", [CPD, ATD, PLC])
 def test_any_list_of_transformers_is_coupled(rec, decompose):
     three = (*pair(), Flat())
-    found = made(rec, build(decompose, **FAST), tensorize=three).fit(rec.X)
+    found = made(rec, decompose(**FAST), tensorize=three).fit(rec.X)
     assert [type(t) for t in found.tensorize_] == [type(t) for t in three]
-    assert len(found.decompose_.factors_) == len(found.block_scales_) == 3
+    assert len(found.decompose_.factors_) == 3
     assert found.transform(rec.X).shape == (60, 6)
     assert not hasattr(three[0], "n_fft_")  # what was passed stays as it was
 
 
 def test_one_transformer_is_one_tensor(rec):
     for given in (SpectrogramTensor(n_quantiles=3), [SpectrogramTensor(n_quantiles=3)]):
-        found = made(rec, build(CPD, **FAST), tensorize=given).fit(rec.X)
+        found = made(rec, CPD(**FAST), tensorize=given).fit(rec.X)
         assert isinstance(found.tensorize_, SpectrogramTensor)
-        assert found.block_scales_ is None
         assert found.convolution_ is None
         assert found.decompose_.block_dims_ is None
         assert found.tensors(rec.X).shape == (60, *found.spectrogram_.output_shape_)
@@ -192,9 +169,7 @@ def test_one_transformer_is_one_tensor(rec):
 
 
 def test_blocks_without_a_spectrogram(rec):
-    found = made(rec, build(CPD, **FAST), tensorize=[ConvolutionFeatures(COMPONENTS), Flat()]).fit(
-        rec.X
-    )
+    found = made(rec, CPD(**FAST), tensorize=[ConvolutionFeatures(COMPONENTS), Flat()]).fit(rec.X)
     assert found.spectrogram_ is None
     assert isinstance(found.convolution_, ConvolutionFeatures)
     assert np.isfinite(found.transform(rec.X)).all()
@@ -203,32 +178,21 @@ def test_blocks_without_a_spectrogram(rec):
 def test_signals_with_gaps_have_the_spectrogram_alone(rec):
     gaps = rec.X.copy()
     gaps[::7, 0, :9] = np.nan
-    part = build(CPD, **FAST | {"max_iter": 200})
+    part = CPD(**FAST | {"max_iter": 200})
     found = made(rec, part, tensorize=None, missing="mask").fit(gaps)
     assert isinstance(found.tensorize_, SpectrogramTensor)
-    assert found.convolution_ is found.block_scales_ is None
+    assert found.convolution_ is None
     assert np.isfinite(found.transform(gaps)).all()
     with pytest.raises(InvalidInputError, match="ConvolutionFeatures cannot leave missing"):
-        made(rec, build(CPD, **FAST), missing="mask").fit(gaps)
+        made(rec, CPD(**FAST), missing="mask").fit(gaps)
 
 
 def test_coupled_blocks_of_whole_signals_take_no_gaps(rec):
     gaps = rec.X.copy()
     gaps[0, 0, :9] = np.nan
-    masked = made(rec, build(CPD, **FAST)).fit(rec.X).set_params(missing="mask")
+    masked = made(rec, CPD(**FAST)).fit(rec.X).set_params(missing="mask")
     with pytest.raises(InvalidInputError, match="fitted on coupled blocks"):
         masked.transform(gaps)
-
-
-def test_peers_without_blocks_have_the_spectrogram_alone(rec):
-    class Alone(CPD):
-        takes_blocks = False
-
-    found = made(rec, build(Alone, **FAST), tensorize=None).fit(rec.X)
-    assert isinstance(found.tensorize_, SpectrogramTensor)
-    assert found.block_scales_ is None
-    with pytest.raises(InvalidInputError, match="Alone takes no coupled blocks"):
-        made(rec, build(Alone, **FAST)).fit(rec.X)
 
 
 def test_peers_that_take_rows_have_all_blocks(rec):
@@ -241,7 +205,7 @@ def test_peers_that_take_rows_have_all_blocks(rec):
 @pytest.mark.parametrize("wrong", [[], (), [3], [SpectrogramTensor(), "spectrogram"]])
 def test_lists_of_something_else_are_refused(rec, wrong):
     with pytest.raises(InvalidInputError, match="tensorize="):
-        made(rec, build(CPD, **FAST), tensorize=wrong).fit(rec.X)
+        made(rec, CPD(**FAST), tensorize=wrong).fit(rec.X)
 
 
 # ----------------------------------------------------------------------------- parameters
@@ -311,16 +275,14 @@ def test_decisions_say_what_was_decided_and_what_overrides_it(rec, model):
 
 def test_what_was_given_was_not_decided(rec):
     given = [SpectrogramTensor(n_fft=16, hop=8), ConvolutionFeatures(COMPONENTS)]
-    assert made(rec, build(CPD, **FAST), tensorize=given).fit(rec.X).decisions_ == []
-    part = build(PLC, **FAST, n_clusters=4, beta=0)
+    assert made(rec, CPD(**FAST), tensorize=given).fit(rec.X).decisions_ == []
+    part = PLC(**FAST, n_clusters=4, epsilon=1e-9)
     (only,) = made(rec, part, tensorize=given).fit(rec.X).decisions_
     assert (only["name"], only["outcome"]) == ("strength of the nuisance metric", "none")
 
 
 def test_a_rank_that_windows_do_not_allow_is_a_decision(rec):
-    model = made(
-        rec, build(CPD, **FAST | {"rank": 8}), tensorize=Flat(64)
-    )  # 6 channels of 1 sample
+    model = made(rec, CPD(**FAST | {"rank": 8}), tensorize=Flat(64))  # 6 channels of 1 sample
     with pytest.warns(UserWarning, match="rank=8 is more than"):
         model.fit(rec.X[:10])
     assert [(d["name"], d["outcome"]) for d in model.decisions_] == [("rank", "6 of 8")]
@@ -343,36 +305,35 @@ class Counted:
 
 
 def test_E23_nuisance_is_the_difference_of_two_draws_of_each_step(rec):
-    (maker,) = fitted(rec.X, Flat())
+    blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
     steps = augment.Compose((augment.Jitter(0.05), augment.Scale(0.1)))
-    found = features._nuisance_differences(rec.X, maker, steps)
-    assert found.shape == (2 * 60, *maker.output_shape_)
+    found = features._nuisance_differences(rec.X, blocks, steps)
+    assert found.shape == (2 * 60, blocks.size)
     rng = np.random.default_rng(0)
     for step, rows in zip(steps.steps, (found[:60], found[60:]), strict=True):
-        first, second = (maker.transform(step(rec.X, rng)) for _ in range(2))
+        first, second = (blocks.rows(step(rec.X, rng)) for _ in range(2))
         np.testing.assert_allclose(rows, first - second, rtol=1e-5, atol=1e-6)
     # One step that is not a sequence of others.
     own = Counted(1)
-    found = features._nuisance_differences(rec.X, maker, own)
+    (found,) = blocks.split(features._nuisance_differences(rec.X, blocks, own))
     assert own.calls == 2
-    assert found.shape == (60, *maker.output_shape_)
     assert not found[:, 0].any()
     assert found[:, 1].any()
 
 
-def test_nuisance_is_of_a_bounded_number_of_windows(rec):
-    (maker,) = fitted(rec.X, Flat())
-    limits = FeaturesTuning(max_nuisance_windows=25)
-    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1), limits)) == 20
-    limits = replace(limits, max_nuisance_values=10 * rec.X[0, :, ::8].size)
-    assert len(features._nuisance_differences(rec.X, maker, augment.Scale(0.1), limits)) == 10
+def test_nuisance_is_of_a_bounded_number_of_windows(rec, monkeypatch):
+    blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
+    monkeypatch.setattr(features, "MAX_NUISANCE_WINDOWS", 25)
+    assert len(features._nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 20
+    monkeypatch.setattr(features, "MAX_NUISANCE_VALUES", 10 * blocks.size)
+    assert len(features._nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 10
 
 
 def test_an_augmentation_that_changes_nothing_gives_no_nuisance(rec):
-    (maker,) = fitted(rec.X, Flat())
-    assert features._nuisance_differences(rec.X, maker, lambda X, rng: X) is None
-    assert features._nuisance_differences(rec.X, maker, augment.Compose(())) is None
-    found = made(rec, build(PLC, **FAST, gamma=0.0), augment=augment.Compose(())).fit(rec.X)
+    blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
+    assert features._nuisance_differences(rec.X, blocks, lambda X, rng: X) is None
+    assert features._nuisance_differences(rec.X, blocks, augment.Compose(())) is None
+    found = made(rec, PLC(**FAST, gamma=0.0), augment=augment.Compose(())).fit(rec.X)
     assert found.decompose_.nuisance_gains_ is None
     assert np.isfinite(found.transform(rec.X)).all()
 
@@ -381,13 +342,13 @@ def test_E23_what_the_augmentation_changes_weighs_less(rec):
     X = rec.X - rec.X.mean()
     options = {"tensorize": [Flat(), Flat(16)], "augment": Counted(0)}
 
-    def moved(beta):
-        model = made(rec, build(PLC, **FAST, beta=beta, gamma=0.0, epsilon=0.3), **options).fit(X)
+    def moved(epsilon):
+        model = made(rec, PLC(**FAST, gamma=0.0, epsilon=epsilon), **options).fit(X)
         W = model.transform(X)
         other = model.transform(Counted(0)(X, np.random.default_rng(9)))
         return np.linalg.norm(other - W) / np.linalg.norm(W - W.mean(axis=0))
 
-    assert moved(None) < 0.9 * moved(0)
+    assert moved(0.3) < 0.9 * moved(1e-9)
 
 
 # ----------------------------------------------------------------------------- every path
@@ -399,30 +360,26 @@ def test_a_mapped_file_gives_the_same_model(rec, model, tmp_path):
     np.testing.assert_array_equal(mapped.transform(rec.X), model.transform(rec.X))
 
 
-def test_tensors_that_are_made_on_demand_give_the_same_model(rec, monkeypatch):
-    kept = made(rec, build(PLC, **FAST, gamma=0.0)).fit(rec.X)
-    monkeypatch.setattr(features.SpectrogramSource, "array", None)  # never whole
-    found = made(rec, build(PLC, **FAST, gamma=0.0))
-    found._tuning = FeaturesTuning(max_values_in_memory=0)
-    found.fit(rec.X)
-    np.testing.assert_allclose(found.transform(rec.X), kept.transform(rec.X), atol=1e-4)
+def test_tensors_in_a_scratch_file_give_the_same_model(rec, model, monkeypatch):
+    monkeypatch.setattr(features, "MAX_VALUES_IN_MEMORY", 0)
+    found = made(rec).fit(rec.X)
+    np.testing.assert_array_equal(found.transform(rec.X), model.transform(rec.X))
 
 
 def test_tensors_of_some_windows_are_those_of_all(rec, model):
     whole = model.tensors(rec.X)
     parts = [model.tensors(rec.X[a : a + 7]) for a in range(0, len(rec.X), 7)]
     for part, block in zip(zip(*parts, strict=True), whole, strict=True):
-        np.testing.assert_array_equal(np.concatenate(part), block)
+        np.testing.assert_allclose(np.concatenate(part), block, rtol=1e-3, atol=1e-5)
 
 
 def test_on_dask_as_in_memory(rec):
     array = pytest.importorskip("dask.array")
-    part = build(PLC, **FAST, gamma=0.0)
+    part = PLC(**FAST, gamma=0.0)
     here = made(rec, part).fit(rec.X)
     spread = made(rec, part).fit(array.from_array(rec.X, chunks=(25, -1, -1)))
-    assert spread.block_scales_ == pytest.approx(here.block_scales_)
     there = np.asarray(spread.transform(array.from_array(rec.X, chunks=(40, -1, -1))))
-    np.testing.assert_allclose(there, here.transform(rec.X), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(there, here.transform(rec.X), rtol=1e-5, atol=1e-5)
 
 
 def test_constant_channels_do_not_fail(rec):
@@ -438,7 +395,6 @@ def test_constant_channels_do_not_fail(rec):
 def test_a_file_has_all_blocks(rec, model, tmp_path):
     model.save(tmp_path / "m.tcm")
     again = load_model(tmp_path / "m.tcm")
-    assert again.block_scales_ == model.block_scales_
     assert [type(t) for t in again.tensorize_] == [type(t) for t in model.tensorize_]
     assert again.decisions_ == model.decisions_
     np.testing.assert_array_equal(again.transform(rec.X), model.transform(rec.X))
@@ -452,10 +408,6 @@ def other_windows(model):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("block_scales_", lambda model: None),
-        ("block_scales_", lambda model: (1.0,)),
-        ("block_scales_", lambda model: (1.0, -1.0)),
-        ("block_scales_", lambda model: (1.0, 1)),
         ("tensorize_", lambda model: model.tensorize_[0]),
         ("tensorize_", lambda model: model.tensorize_[::-1]),
         ("tensorize_", lambda model: [*model.tensorize_, model.tensorize_[0]]),

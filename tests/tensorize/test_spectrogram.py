@@ -1,7 +1,5 @@
 import json
-import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +156,7 @@ def test_automatic_frames_are_moderate(n_times, fs):
 )
 def test_any_shape(n, c, t, fs, representation, dtype):
     X = (10 * signals(n, c, t)).astype(dtype)
-    options = {"representation": representation, "mean_row": False}
+    options = {"representation": representation}
     transformer = SpectrogramTensor(fs=fs, **options).fit(X)
     found = transformer.transform(X)
     assert found.shape == (n, *transformer.output_shape_)
@@ -202,49 +200,9 @@ def test_without_fs_axes_count_samples():
     np.testing.assert_allclose(transformer.times_, [3.5, 7.5, 11.5])
 
 
-def means(X, n_fft, hop, window):
-    starts = range(0, X.shape[2] - n_fft + 1, hop)
-    frames = np.stack([X[..., s : s + n_fft] for s in starts], axis=2)
-    return np.average(frames.astype(np.float64), axis=3, weights=window)
-
-
-@pytest.mark.parametrize("norm", ["backward", "ortho"])
-@pytest.mark.parametrize("window", ["hann", "boxcar"])
-@pytest.mark.parametrize(
-    ("representation", "law"),
-    [
-        ("magnitude", np.abs),
-        ("sqrt-magnitude", lambda m: np.sqrt(np.abs(m))),
-        ("log-magnitude", lambda m: np.log(1 + np.abs(m) / 1e-3)),
-        ("log-real-imag", lambda m: np.log(1 + np.abs(m) / 1e-3)),
-    ],
-)
-def test_mean_row_holds_the_signed_mean(representation, law, window, norm):
-    X = signals() + np.array([3, -3, 0])[:, None]
-    options = {
-        "n_fft": 32,
-        "hop": 16,
-        "representation": representation,
-        "window": window,
-        "norm": norm,
-        "dtype": "float64",
-    }
-    plain = SpectrogramTensor(**options).fit_transform(X)
-    transformer = SpectrogramTensor(mean_row=True, **options)
-    found = transformer.fit_transform(X)
-    assert transformer.output_shape_[1] == 18
-    assert (len(transformer.frequencies_), transformer.frequencies_[-1]) == (18, 0)
-    np.testing.assert_array_equal(found[:, :, :-1], plain)
-    mean = means(X, 32, 16, scipy.signal.get_window(window, 32))
-    np.testing.assert_allclose(found[:, :3, -1], np.sign(mean) * law(mean), rtol=1e-8)
-    assert (found[:, 0, -1] > 0).all()
-    assert (found[:, 1, -1] < 0).all()
-    assert (found[:, 3:, -1] == 0).all()
-
-
 def test_units_scale_all_rows_alike():
     X = signals(dtype=np.float64) + 1
-    transformer = SpectrogramTensor(mean_row=True, dtype="float64").fit(X)
+    transformer = SpectrogramTensor(dtype="float64").fit(X)
     np.testing.assert_allclose(transformer.transform(9 * X), 3 * transformer.transform(X))
 
 
@@ -292,35 +250,6 @@ def test_inverse_checks_its_input():
         transformer.inverse_transform(tensors)
 
 
-@pytest.mark.parametrize("chunk_size", [1, 3, 7, 100])
-def test_chunks_equal_the_whole(chunk_size):
-    X = signals(n=7)
-    transformer = SpectrogramTensor().fit(X)
-    chunks = list(transformer.iter_chunks(X, chunk_size))
-    assert [len(chunk) for chunk in chunks][:-1] == [chunk_size] * (len(chunks) - 1)
-    np.testing.assert_array_equal(np.concatenate(chunks), transformer.transform(X))
-
-
-def test_chunks_of_a_memory_map_name_the_sample(tmp_path):
-    X = signals(n=9)
-    X[7, 1, 5:8] = np.nan
-    np.save(tmp_path / "X.npy", X)
-    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    chunks = SpectrogramTensor().fit(X[:2]).iter_chunks(mapped, 2)
-    for _ in range(3):
-        assert len(next(chunks)) == 2
-    with pytest.raises(InvalidInputError, match=r"X\[7\] channel 1 holds 3 NaN of 128"):
-        next(chunks)
-
-
-def test_chunks_check_at_the_call():
-    transformer = SpectrogramTensor().fit(signals())
-    with pytest.raises(InvalidInputError, match="chunk_size is 0"):
-        transformer.iter_chunks(signals(), 0)
-    with pytest.raises(InvalidInputError, match="fit saw 3 of 128"):
-        transformer.iter_chunks(signals(t=64), 1)
-
-
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 def test_threads_and_blocks_do_not_matter(representation):
     X = signals(n=23)
@@ -349,7 +278,6 @@ def test_layout_of_the_input_does_not_matter():
 def test_no_samples_give_no_tensors():
     transformer = SpectrogramTensor().fit(signals())
     assert transformer.transform(signals()[:0]).shape == (0, *transformer.output_shape_)
-    assert list(transformer.iter_chunks(signals()[:0], 3)) == []
 
 
 def test_scikit_learn_habits():
@@ -400,7 +328,6 @@ def test_parameters_set_after_fit_wait_for_the_next_fit():
         ({"floor": 0}, "floor"),
         ({"dtype": "int16"}, "dtype"),
         ({"n_jobs": 0}, "n_jobs"),
-        ({"mean_row": True, "representation": "complex"}, "mean_row"),
         ({"n_quantiles": 4, "representation": "complex"}, "n_quantiles.*leave it None"),
         ({"n_quantiles": 0}, "n_quantiles"),
     ],
@@ -470,17 +397,3 @@ def test_transform_checks_channels_and_length():
 def test_unknown_preset():
     with pytest.raises(InvalidInputError, match="har, ptb-xl, sleep-edf"):
         SpectrogramTensor.paper("mnist")
-
-
-@pytest.mark.data
-def test_gravity_shows_in_the_mean_row_of_real_recordings():
-    path = Path(os.environ.get("TENSORCONTRAST_DATA", "")) / "har.npz"
-    if not path.is_file():
-        pytest.skip("TENSORCONTRAST_DATA does not name a folder with har.npz")
-    with np.load(path, allow_pickle=False) as file:
-        X, y, names = file["X"][:2000], file["y"][:2000], [str(c).lower() for c in file["classes"]]
-    transformer = SpectrogramTensor(fs=50, mean_row=True)
-    gravity = transformer.fit_transform(X)[:, 6, -1].mean(axis=1)  # total acceleration along x
-    laying = next(i for i, name in enumerate(names) if name.startswith("lay"))
-    assert np.median(gravity[y != laying]) > 0.9
-    assert np.median(np.abs(gravity[y == laying])) < 0.7

@@ -12,11 +12,11 @@ from tensorcontrast import (
     ATD,
     CPD,
     PLC,
+    Algorithm1,
     ContrastiveFeatures,
     Recordings,
 )
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.evaluate import label_budget
 from tensorcontrast.utils.labels import read_labels
@@ -137,18 +137,18 @@ def planted():
 
 
 def plc(**params):
-    return build(PLC, **{"rank": 3, "n_clusters": 3, "n_epochs": 3, "random_state": 0, **params})
+    return PLC(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
 
 
-@pytest.mark.parametrize("solver", ["gls", "tied", "als"])
-def test_plc_reads_every_type_alike(planted, solver):
+@pytest.mark.parametrize("algorithm1", [None, Algorithm1()])
+def test_plc_reads_every_type_alike(planted, algorithm1):
     X, y = planted
     codes = np.where(np.arange(60) % 3, -1, np.roll(y, 1))
-    wanted = plc(solver=solver).fit(X, codes).transform(X)
-    assert not np.array_equal(wanted, plc(solver=solver).fit(X).transform(X))
+    wanted = plc(algorithm1=algorithm1).fit(X, codes).transform(X)
+    assert not np.array_equal(wanted, plc(algorithm1=algorithm1).fit(X).transform(X))
     names = [None if c < 0 else "abc"[c] for c in codes]
     for given in (codes.astype(object), np.where(codes < 0, NAN, codes), names):
-        model = plc(solver=solver).fit(X, given)
+        model = plc(algorithm1=algorithm1).fit(X, given)
         np.testing.assert_array_equal(model.transform(X), wanted)
 
 
@@ -168,12 +168,12 @@ def test_labels_that_are_all_unknown_are_a_warning(planted, y):
         plc(graph="true").fit(planted[0], y)
 
 
-@pytest.mark.parametrize("method", ["fit", "fit_transform", "partial_fit"])
+@pytest.mark.parametrize("method", ["fit", "fit_transform"])
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (CPD(3, random_state=0), "CPD learns without labels"),
-        (build(ATD, rank=3, max_iter=3, tol=0, random_state=0), "ATD learns without labels"),
+        (ATD(rank=3, max_iter=3, tol=0, random_state=0), "ATD learns without labels"),
         (plc(), "PLC does not use y: every window has a label.*graph='true'"),
     ],
     ids=["CPD", "ATD", "PLC"],
@@ -233,16 +233,6 @@ def test_targets_of_a_regression_are_not_labels(planted):
     np.testing.assert_array_equal(model.transform(X), plc().fit(X).transform(X))
     with pytest.raises(InvalidInputError, match=r"y\[0\] is -?\d.5, which is not a class"):
         plc(graph="true").fit(X, y - 0.5)
-
-
-def test_a_batch_of_a_stream_may_have_no_labels(planted):
-    X, y = planted
-    model = plc(solver="tied").partial_fit(X[:30], np.where(np.arange(30) < 9, y[:30], -1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.partial_fit(X[30:], np.full(30, -1))
-        model.partial_fit(X[30:], np.where(np.arange(30) < 1, 1, -1))
-    assert model.n_batches_seen_ == 3
 
 
 # ------------------------------------------------------------------------------- recordings

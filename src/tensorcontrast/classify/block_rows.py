@@ -1,13 +1,16 @@
-"""Rows of coupled blocks: a few hundred numbers of a window, for a linear classifier.
+"""What the classifier sees of a window: its features, and principal components of its blocks.
 
 Each block of a window (spectrogram tensor, random-convolution features) is projected on its
 principal components, and scaled to the same length as the others. Directions that also vary between
-changes of one window that keep its class are shrunk, by the metric of generalised least squares.
+augmentations of one window are shrunk, by the metric of generalised least squares.
+
+Shapes used throughout: n windows, m windows of a strip, d_b entries and p_b components of block b,
+r features, q = r + Σ p_b columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,54 +18,35 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from tensorcontrast.augment import ChannelMix, Crop, TimeStretch
-from tensorcontrast.cp import gls
-from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.reader import Reader
-from tensorcontrast.utils import threads
-from tensorcontrast.utils.arrays import as_float
+from tensorcontrast.cp import metric
+from tensorcontrast.features import ContrastiveFeatures, KeptRows
+from tensorcontrast.readout import BlockMap
 
-__all__ = ["BlockRows", "RowReader", "RowSettings", "learn"]
+__all__ = ["BlockComponents", "ClassifierRows", "learn_components"]
 
 Array = NDArray[Any]
 
-#: Windows whose blocks are made at a time.
-BLOCK_WINDOWS = 512
+MAX_COMPONENTS = 400
+"""Principal components of a block, at most."""
+
+MAX_WINDOWS = 2000
+"""Windows that they, and the scale of the features, are learned from, at most."""
+
+STRENGTH = 0.03
+"""Deviation at which a nuisance direction keeps half of its variance, relative to the total."""
+
+FEATURE_LENGTH = 0.5
+"""Length of the features next to the components of all blocks, whose length is one."""
 
 
 @dataclass(frozen=True)
-class RowSettings:
-    """Numbers that rows are learned with.
-
-    Attributes
-    ----------
-    n_components : int
-        Principal components of a block, at most.
-    max_windows : int
-        Windows that they are learned from, at most.
-    n_changed : int
-        Windows that are changed to find nuisance directions, at most.
-    strength : float
-        Deviation at which a nuisance direction keeps half of its variance, relative to the total
-        deviation of all changes.
-    """
-
-    n_components: int = 400
-    max_windows: int = 2000
-    n_changed: int = 600
-    strength: float = 0.03
-
-
-@dataclass(frozen=True)
-class BlockRows:
-    """Learned affine maps from the blocks of a window to its row.
+class BlockComponents:
+    """Principal components and shrinkage of the nuisance directions of each block, in one.
 
     Attributes
     ----------
     means : list of (d_b,) arrays
-        Mean of each block.
     projections : list of (d_b, p_b) arrays
-        Principal components and shrinkage of nuisance directions of each block in one.
     """
 
     means: list[Array]
@@ -70,142 +54,27 @@ class BlockRows:
 
     @property
     def n_columns(self) -> int:
-        """Length of a row."""
+        """Number of components."""
         return sum(int(projection.shape[1]) for projection in self.projections)
 
-    def apply(self, blocks: Sequence[Array]) -> Array:
-        """Rows (n, p) of unit length of the blocks [n, …] of n windows."""
-        flat = [_flat(block) for block in blocks]
-        sizes, known = [b.shape[1] for b in flat], [len(mean) for mean in self.means]
-        if sizes != known:
-            raise InvalidInputError(
-                f"the blocks of a window have {sizes} values, but the model was fitted on {known}"
-            )
-        parts = [
-            normalised_rows((block - mean) @ projection)
-            for block, mean, projection in zip(flat, self.means, self.projections, strict=True)
-        ]
-        return np.concatenate(parts, axis=1) / np.sqrt(len(parts))
 
-    def of_signals(self, make: Callable[[Array], Sequence[Array]], X: Array) -> Array:
-        """Rows of signals X [n, channel, time], whose blocks are made some at a time."""
-        parts = [self.apply(make(part)) for part in _parts(X)]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-@dataclass(frozen=True)
-class RowReader:
-    """Features and rows of a few windows at once, from one computation of their blocks.
-
-    Attributes
-    ----------
-    reader : Reader
-    first : tuple of (m_b, d_b) arrays or None
-        From values of the reader to the block; None where they are the block.
-    centers : tuple of (d_b,) arrays
-        What is subtracted from each block in its own units.
-    maps : tuple of (d_b, p_b + r) arrays
-        From the rest to the row of the block, and to its part of the features.
-    constant : (r,) array
-        Part of the features that no window changes.
-    """
-
-    reader: Reader
-    first: tuple[Array | None, ...]
-    centers: tuple[Array, ...]
-    maps: tuple[Array, ...]
-    constant: Array
-
-    @classmethod
-    def from_rows(cls, reader: Reader, rows: BlockRows) -> RowReader | None:
-        """Return the short way to rows; None where these are not of the blocks of the reader."""
-        sizes = [len(block.of_components) for block in reader.blocks]
-        if [len(mean) for mean in rows.means] != sizes:
-            return None
-        first, centers, maps = [], [], []
-        constant = reader.constant.astype(np.float64)
-        for block, mean, projection in zip(
-            reader.blocks, rows.means, rows.projections, strict=True
-        ):
-            own = mean.astype(np.float64) / block.scale  # in the units of the block
-            to_features = block.to_features.astype(np.float64)
-            first.append(block.to_components)
-            if block.to_components is not None:
-                to_features = block.of_components.astype(np.float64)
-                constant = constant + own @ to_features
-            else:
-                constant = constant + (own - block.center) @ to_features
-            centers.append(own.astype(np.float32))
-            both = np.concatenate(
-                [block.scale * projection.astype(np.float64), to_features], axis=1
-            )
-            maps.append(np.ascontiguousarray(both, np.float32))
-        return cls(reader, tuple(first), tuple(centers), tuple(maps), constant)
-
-    def __call__(self, X: Array) -> tuple[Array, Array] | None:
-        """Features (n, r) and rows (n, p) of unit length; None as :meth:`Reader.values` says."""
-        with threads.single("blas"):
-            values = self.reader.values(X)
-            if values is None:
-                return None
-            features, parts = self.constant, []
-            for value, components, center, both in zip(
-                values, self.first, self.centers, self.maps, strict=True
-            ):
-                block = value if components is None else value @ components
-                block -= center
-                found = (block @ both).astype(np.float64)
-                count = found.shape[1] - len(features.T)
-                parts.append(normalised_rows(found[:, :count]))
-                features = features + found[:, count:]
-        return features, np.concatenate(parts, axis=1) / np.sqrt(len(parts))
-
-
-def normalised_rows(rows: Array) -> Array:
-    """Scale each row to length one; rows of zeros stay."""
-    lengths = np.sqrt(np.einsum("np,np->n", rows, rows))[:, None]
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
-
-
-def learn(
-    make: Callable[[Array], Sequence[Array]],
-    X: Array,
-    rng: np.random.Generator,
-    settings: RowSettings | None = None,
-) -> BlockRows:
-    """Learn the rows of windows X [n, channel, time] without labels.
-
-    Parameters
-    ----------
-    make : callable
-        From signals to their blocks [n, …].
-    X : array
-        Windows; at most ``settings.max_windows`` of them are used.
-    rng : numpy.random.Generator
-        Draws the changes of windows.
-    settings : RowSettings, optional
-    """
-    settings = settings or RowSettings()
-    some = np.asarray(X[_evenly(len(X), settings.max_windows)])
-    by_part = [[_flat(block) for block in make(part)] for part in _parts(some)]
-    blocks = [np.concatenate(parts) for parts in zip(*by_part, strict=True)]  # (n, d_b) each
-    means = [block.mean(axis=0) for block in blocks]
-    components = [
-        principal_components(block - mean, settings.n_components)
-        for block, mean in zip(blocks, means, strict=True)
-    ]  # (d_b, p_b) each
-    few = as_float(some[_evenly(len(some), settings.n_changed)])
-    changed = [_differences(make, change, few, rng, components) for change in _changes(few)]
-    projections = components
-    if changed:
-        projections = [
-            axes @ shrinkage(np.concatenate(parts), settings.strength)
-            for axes, *parts in zip(components, *changed, strict=True)
-        ]
-    return BlockRows(
-        [mean.astype(np.float32) for mean in means],
-        [projection.astype(np.float32) for projection in projections],
-    )
+def learn_components(kept: KeptRows, windows: NDArray[np.intp]) -> BlockComponents:
+    """Learn the components of the blocks from some windows of a fit, without labels."""
+    blocks = kept.signals.split(kept.of(windows))
+    changes: list[Array] | None = None
+    if kept.differences is not None:
+        changes = kept.signals.split(kept.differences)
+    means, projections = [], []
+    for b, block in enumerate(blocks):
+        entries = block.reshape(len(block), -1).astype(np.float64)
+        mean = entries.mean(axis=0)
+        axes = principal_components(entries - mean, MAX_COMPONENTS)
+        if changes is not None:
+            change = changes[b].reshape(len(changes[b]), -1).astype(np.float64)
+            axes = axes @ shrinkage(change @ axes / np.sqrt(2), STRENGTH)
+        means.append(mean.astype(np.float32))
+        projections.append(axes.astype(np.float32))
+    return BlockComponents(means, projections)
 
 
 def principal_components(rows: Array, count: int) -> Array:
@@ -230,52 +99,104 @@ def principal_components(rows: Array, count: int) -> Array:
 def shrinkage(differences: Array, strength: float) -> Array:
     """Symmetric map (p, p) that shrinks the directions in which rows of one window differ.
 
-    With σ the standard deviation of the differences (m, p) along one of their principal directions
+    With σ the standard deviation of the differences (k, p) along one of their principal directions
     and s = ``strength`` times the root of their total variance, a direction is multiplied by
     √(s / (σ + s)). The square of the map is the metric M of generalised least squares (E23).
     """
     p = differences.shape[1]
-    found = gls.principal_directions(differences)
-    if found is None:
+    directions = metric.principal_directions(differences)
+    if directions is None:
         return np.eye(p)
-    directions, variances, total = found
-    gains = gls.gains(variances, strength * np.sqrt(total))
-    return gls.GLSMetric(directions, 1 - np.sqrt(1 - gains)).times(np.eye(p))
+    axes, variances, total = directions
+    gains = metric.gains(variances, strength * np.sqrt(total))
+    return metric.NuisanceMetric(axes, 1 - np.sqrt(1 - gains)).times(np.eye(p))
 
 
-def _changes(X: Array) -> list[Callable[[Array, np.random.Generator], Array]]:
-    """List changes of a window that keep its class, as far as windows of this size have them."""
-    if X.shape[2] < 2:
-        return []
-    changes: list[Callable[[Array, np.random.Generator], Array]] = [Crop(2), TimeStretch()]
-    if X.shape[1] > 1:
-        changes.append(ChannelMix.from_signals(X))
-    return changes
+def unit_rows(rows: Array) -> Array:
+    """Scale each row to length one; rows of zeros stay."""
+    lengths = np.sqrt(np.einsum("np,np->n", rows, rows))[:, None]
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
-def _differences(
-    make: Callable[[Array], Sequence[Array]],
-    change: Callable[[Array, np.random.Generator], Array],
-    X: Array,
-    rng: np.random.Generator,
-    components: Sequence[Array],
-) -> list[Array]:
-    """Differences (n, p_b) between two draws of a change, along the components of each block."""
-    views = [make(change(X, rng)) for _ in range(2)]
-    return [
-        (_flat(first) - _flat(second)) @ axes / np.sqrt(2)
-        for first, second, axes in zip(*views, components, strict=True)
-    ]
+@dataclass(frozen=True)
+class ClassifierRows:
+    """From windows to the rows (n, q) of the logistic regression.
 
+    Attributes
+    ----------
+    extractor : ContrastiveFeatures
+        Fitted.
+    mean, deviation : (r,) arrays or None
+        Of the features; None where these take no part.
+    components : BlockComponents or None
+        None where the blocks take no part.
+    maps : tuple of BlockMap
+        From the values of each block to its components.
+    """
 
-def _flat(block: Array) -> Array:
-    return np.asarray(block, dtype=np.float64).reshape(len(block), -1)
+    extractor: ContrastiveFeatures
+    mean: Array | None
+    deviation: Array | None
+    components: BlockComponents | None
+    maps: tuple[BlockMap, ...]
 
+    @classmethod
+    def from_learned(
+        cls,
+        extractor: ContrastiveFeatures,
+        mean: Array | None,
+        deviation: Array | None,
+        components: dict[str, Any] | None,
+    ) -> ClassifierRows:
+        """Prepare the maps, from learned attributes."""
+        if components is None:
+            return cls(extractor, mean, deviation, None, ())
+        found = BlockComponents(**components)
+        maps = tuple(
+            BlockMap.from_entries(
+                transformer, projection.astype(np.float64), center, np.dtype(np.float32)
+            )
+            for transformer, projection, center in zip(
+                extractor.signal_blocks.transformers, found.projections, found.means, strict=True
+            )
+        )
+        return cls(extractor, mean, deviation, found, maps)
 
-def _evenly(n: int, most: int) -> NDArray[np.intp]:
-    """Positions of at most so many of n windows, evenly spaced."""
-    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+    def __call__(self, signals: Array) -> Array:
+        """Rows of signals [n, channel, time]; a window is tensorized once."""
+        readout = self.extractor.readout
+        if self.components is None:
+            return self._joined(self.extractor.transform(signals), [])
+        if self.mean is None or readout is not None:
+            return self.extractor.signal_blocks.map(signals, self._of_values)
+        rows = self.extractor.rows(signals)
+        return self.of_rows(rows)
 
+    def _of_values(self, values: Sequence[Array]) -> Array:
+        readout = self.extractor.readout
+        W = None if self.mean is None or readout is None else readout.features(values)
+        parts = [of_block(v) for of_block, v in zip(self.maps, values, strict=True)]
+        return self._joined(W, parts)
 
-def _parts(X: Array) -> Iterator[Array]:
-    return (X[start : start + BLOCK_WINDOWS] for start in range(0, len(X), BLOCK_WINDOWS))
+    def of_rows(self, rows: Array) -> Array:
+        """Rows of windows whose entries (n, i) are known, all blocks side by side."""
+        W = None if self.mean is None else self.extractor.features_of_rows(rows)
+        parts = []
+        if self.components is not None:
+            blocks = self.extractor.signal_blocks.split(rows)
+            parts = [
+                (block.reshape(len(block), -1) - center) @ projection
+                for block, center, projection in zip(
+                    blocks, self.components.means, self.components.projections, strict=True
+                )
+            ]
+        return self._joined(W, parts)
+
+    def _joined(self, W: Array | None, parts: Sequence[Array]) -> Array:
+        columns = []
+        if self.mean is not None:
+            assert W is not None and self.deviation is not None
+            columns.append(FEATURE_LENGTH * unit_rows((W - self.mean) / self.deviation))
+        length = 1 / np.sqrt(max(len(parts), 1))
+        columns += [length * unit_rows(part.astype(np.float64)) for part in parts]
+        return np.concatenate(columns, axis=1)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from numbers import Integral, Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.classify import block_rows, smoothing, suggest
-from tensorcontrast.classify.block_rows import BlockRows, RowReader
+from tensorcontrast.classify import smoothing, suggest
+from tensorcontrast.classify.block_rows import (
+    MAX_WINDOWS,
+    BlockComponents,
+    ClassifierRows,
+    learn_components,
+)
 from tensorcontrast.classify.calibration import (
     expected_calibration_error,
     fit_temperature,
@@ -32,7 +37,8 @@ from tensorcontrast.classify.linear import (
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
-from tensorcontrast.reader import MAX_WINDOWS
+from tensorcontrast.io.model_files import SavedMixin
+from tensorcontrast.live import ClassStream
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks, learned
@@ -46,20 +52,12 @@ from tensorcontrast.utils.labels import (
     read_labels,
 )
 
-if TYPE_CHECKING:
-    from tensorcontrast.live import ClassStream
-
 __all__ = ["ContrastiveClassifier"]
 
 Array = NDArray[Any]
 
-#: Length of the features next to the rows of coupled blocks, whose length is one.
-FEATURE_LENGTH = 0.5
-#: Windows from which the mean and deviation of the features are learned, at most.
-MAX_WINDOWS_FOR_SCALE = 2000
 
-
-class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
+class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEstimator):
     """Classes of windows of a multichannel signal, learned from few labels.
 
     All windows train the features, without labels. The labelled ones train a logistic regression
@@ -73,8 +71,8 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
     classifier : {"auto", "features", "blocks"}, default="auto"
         What the logistic regression sees. "features" are the features, standardised and of unit
         length. "blocks" are up to 400 principal components of each of the coupled blocks that the
-        features are made of; directions that vary with crops, time stretch and channel mixing of a
-        window count less. "auto" is both; with missing values it is the features alone.
+        features are made of; directions that vary with the augmentation of a window count less.
+        "auto" is both; with missing values it is the features alone.
     abstain : float, optional
         Probability below which :meth:`predict` gives no class but the unknown label: −1 where
         classes are numbers, "" where they are text, None where they are truth values.
@@ -119,20 +117,20 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=90, n_classes=3, random_state=0)
     >>> y = [int(c) if i % 3 == 0 else None for i, c in enumerate(rec.y)]  # 30 labels
-    >>> features = ContrastiveFeatures(decompose=PLC(rank=8, als=ALS(tol=1e-3)))
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=8))
     >>> model = ContrastiveClassifier(features, random_state=0).fit(rec, y)
     >>> model.predict(rec[:4]).shape, model.predict_proba(rec[:4]).shape
     ((4,), (4, 3))
     """
 
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_kept_row_maker",)
+    _learned_private: ClassVar[tuple[str, ...]] = ("_classifier_rows",)
     #: Makes the rows of the logistic regression; all that follows from the model is in it.
-    _kept_row_maker: _RowMaker
+    _classifier_rows: ClassifierRows
     extractor_: Any
     classes_: Array
     coef_: Array
@@ -141,9 +139,10 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
     transitions_: Array | None
     feature_mean_: Array | None
     feature_deviation_: Array | None
-    rows_: dict[str, Any] | None
+    #: Fields of :class:`.BlockComponents`; None where the blocks take no part.
+    components_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "features": [HasMethods(["fit", "transform", "tensors"]), None],
+        "features": [ContrastiveFeatures, None],
         "classifier": [StrOptions({"auto", "features", "blocks"})],
         "abstain": [Interval(Real, 0, 1, closed="both"), None],
         "smooth": [StrOptions({"viterbi"}), None],
@@ -205,8 +204,9 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         *,
         groups: Any = None,
         recording: Any = None,
-        checkpoint: str | PathLike[str] | None = None,
-        resume: Any = None,
+        init: ContrastiveFeatures | None = None,
+        autosave: str | PathLike[str] | None = None,
+        every: int = 5,
     ) -> Self:
         """Learn from windows X [n, channel, time] or :class:`Recordings`, some of them labelled.
 
@@ -223,10 +223,13 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         recording : (n,) array-like, optional
             Recording of each window, in the order of time, for ``smooth``. Default: the columns of
             the recordings.
-        checkpoint : path, optional
-            Write the state of the decomposition to this file; see :meth:`CPD.fit`.
-        resume : optional
-            Continue the features from a checkpoint; see :meth:`ContrastiveFeatures.fit`.
+        init : fitted ContrastiveFeatures, optional
+            Features to go on from; see :meth:`ContrastiveFeatures.fit`.
+        autosave : path, optional
+            Write the features to this file every few iterations; ``fit(X, y,
+            init=load_model(path))`` goes on from there.
+        every : int, default=5
+            Iterations from one write of ``autosave`` to the next.
 
         Notes
         -----
@@ -234,7 +237,9 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         """
         checks.check_parameters(self)
         try:
-            attributes = self._learn(X, y, groups, recording, _kept(checkpoint, resume))
+            attributes = self._learn(
+                X, y, groups, recording, {"init": init, "autosave": autosave, "every": every}
+            )
             learned.assign(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -244,7 +249,7 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _learn(
-        self, X: Any, y: Any, groups: Any, recording: Any, kept: dict[str, Any]
+        self, X: Any, y: Any, groups: Any, recording: Any, options: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the learned attributes of a fit; what was learned before plays no part."""
         given_features = ContrastiveFeatures() if self.features is None else self.features
@@ -252,37 +257,43 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
         theirs = given_features.get_params(deep=False)
         wanted = {"random_state": seed, "n_jobs": self.n_jobs}
-        own: dict[str, Any] = {k: v for k, v in wanted.items() if theirs.get(k, 0) is None}
+        own: dict[str, Any] = {k: v for k, v in wanted.items() if theirs[k] is None}
         if self.verbose:
             own["verbose"] = self.verbose
         extractor = changed(given_features, **own)
-        masked = getattr(extractor, "missing", "error") == "mask"
+        masked = extractor.missing == "mask"
         if masked and self.classifier == "blocks":
             raise InvalidInputError(
                 "classifier='blocks' needs windows without missing values, but the features have "
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-        signals = given.signals
-
-        extractor.fit(X if isinstance(X, Recordings) else signals, **kept)
-        rows = mean = deviation = None
+        n = len(given.signals)
+        some = np.linspace(0, n - 1, min(n, MAX_WINDOWS)).astype(np.intp)
+        labelled = np.flatnonzero(given.labels.codes >= 0)
+        kept = extractor.fit_and_keep(
+            X if isinstance(X, Recordings) else given.signals,
+            windows=np.union1d(some, labelled),
+            **options,
+        )
+        assert kept is not None  # these windows were asked for
+        components = mean = deviation = None
         if self.classifier != "features" and not masked:
-            rows = asdict(block_rows.learn(partial(_blocks, extractor), signals, rng))
+            components = asdict(learn_components(kept, some))
         if self.classifier != "blocks":
-            some = np.linspace(0, len(signals) - 1, min(len(signals), MAX_WINDOWS_FOR_SCALE))
-            W = np.asarray(extractor.transform(signals[some.astype(np.intp)]), dtype=np.float64)
+            W = np.asarray(extractor.features_of_rows(kept.of(some)), dtype=np.float64)
             mean, deviation = W.mean(axis=0), W.std(axis=0)
             deviation = np.where(deviation > 0, deviation, 1.0)
-        maker = _RowMaker.from_learned(extractor, mean, deviation, rows)
+        maker = ClassifierRows.from_learned(extractor, mean, deviation, components)
+        rows = maker.of_rows(kept.of(labelled))
         return {
             "extractor_": extractor,
-            "rows_": rows,
+            "components_": components,
             "feature_mean_": mean,
             "feature_deviation_": deviation,
-            "_kept_row_maker": maker,
-            **self._learn_classes(given, maker, rng),
-            "n_features_in_": int(signals.shape[1]),
+            "_classifier_rows": maker,
+            **self._learn_classes(given, rows, rng),
+            "n_features_in_": int(given.signals.shape[1]),
         }
 
     def refit(
@@ -302,7 +313,7 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "coef_")
         checks.check_parameters(self)
-        masked = getattr(self.extractor_, "missing", "error") == "mask"
+        masked = self.extractor_.missing == "mask"
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
         self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
         if rows is not None and np.shape(rows) != (len(given.signals), self.coef_.shape[1]):
@@ -311,22 +322,23 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
                 "what rows(X) of this classifier returns"
             )
         rng = checks.generator(self.random_state)
-        found = self._learn_classes(given, self._row_maker, rng, rows)
+        labelled = np.flatnonzero(given.labels.codes >= 0)
+        if rows is None:
+            labelled_rows = self._classifier_rows(given.signals[labelled])
+        else:
+            labelled_rows = np.asarray(rows[labelled], dtype=np.float64)
+        found = self._learn_classes(given, labelled_rows, rng)
         learned.assign(self, {**learned.learned(self), **found})
         return self
 
     def _learn_classes(
-        self, given: _Given, row_maker: _RowMaker, rng: np.random.Generator, all_rows: Any = None
+        self, given: _Given, rows: Array, rng: np.random.Generator
     ) -> dict[str, Any]:
-        """Train the logistic regression, its temperature and the smoothing on fitted features."""
+        """Train the logistic regression, its temperature and the smoothing on labelled rows."""
         labels, groups = given.labels, given.groups
         labelled = np.flatnonzero(labels.codes >= 0)
         codes = labels.codes[labelled]
         n_classes = len(labels.classes)
-        if all_rows is None:
-            rows = row_maker.rows(given.signals[labelled])
-        else:
-            rows = np.asarray(all_rows[labelled], dtype=np.float64)
         own_groups = None if groups is None else groups[labelled]
         length, scores, judged = select_length(rows, codes, n_classes, own_groups, rng)
         coef, intercept = fit_logistic(rows, codes, n_classes, length)
@@ -413,9 +425,8 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
     def _labels_of(self, path: NDArray[np.intp], probability: Array) -> Array:
         """Classes (n,) at these places, unknown where ``abstain`` says so."""
         found = self.classes_[path]
-        if self.abstain is None:
-            return found
-        unsure = probability[np.arange(len(path)), path] < self.abstain
+        sure = probability[np.arange(len(path)), path]
+        unsure = np.isnan(sure) | (sure < (self.abstain or 0))  # NaN: of a stream
         if not unsure.any():
             return found
         kind = self.classes_.dtype.kind
@@ -439,16 +450,14 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
 
         Examples
         --------
-        >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+        >>> from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
         >>> from tensorcontrast.datasets import make_synthetic
         >>> rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
-        >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+        >>> features = ContrastiveFeatures(decompose=PLC(rank=4))
         >>> stream = ContrastiveClassifier(features, random_state=0).fit(rec).stream(hop=64)
         >>> [(found.start, found.probabilities.shape) for found in stream.push(rec.X[0])]
         [(0, (2,))]
         """
-        from tensorcontrast.live import ClassStream
-
         check_is_fitted(self, "coef_")
         if self.smooth is not None:
             self.transitions()  # raises where there are none
@@ -503,8 +512,7 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         if y is None and isinstance(X, Recordings):
             y = X.y
-        signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
-        rows = self._rows(signals, X if isinstance(X, Recordings) else signals).astype(np.float32)
+        rows = self.rows(X).astype(np.float32)
         return suggest.order_rows(
             suggest.reduced_rows(rows),
             y,
@@ -532,14 +540,13 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         known = labels.codes >= 0
         if not known.any():
             raise InvalidInputError("y holds no label, so that nothing can be scored")
-        answers = self.predict(X)
-        if self.classes_.dtype.kind != "U" or labels.classes.dtype.kind == "U":
-            right = answers[known] == labels.classes[labels.codes[known]]
-        else:
+        theirs, ours = labels.classes, self.classes_
+        if (theirs.dtype.kind == "U") != (ours.dtype.kind == "U"):
             raise InvalidInputError(
-                f"y holds {labels.classes.tolist()[:3]}, but the classes of the model are text, "
-                f"such as {self.classes_.tolist()[0]!r}; pass labels as they were in fit"
+                f"the labels to score against are such as {theirs.tolist()[0]!r}, but the classes "
+                f"of the model are such as {ours.tolist()[0]!r}; pass y= as it was in fit"
             )
+        right = self.predict(X)[known] == theirs[labels.codes[known]]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right.astype(np.float64), weights=weight))
 
@@ -549,17 +556,19 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
 
     def _rows_and_scores(self, X: Any) -> tuple[Array, Array]:
         """Rows (n, q) that the logistic regression sees, and its scores (n, k)."""
-        signals = _signals(X, getattr(self.extractor_, "missing", "error") == "mask")
+        rows = self.rows(X)
+        return rows, np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    def _checked_signals(self, X: Any) -> Array:
+        """Signals of X, of the kind of those of the fit."""
+        signals = _signals(X, self.extractor_.missing == "mask")
         if signals.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {signals.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input; they are the channels of windows "
                 "[n, channel, time]"
             )
-        if not isinstance(X, Recordings):
-            X = signals
-        rows = self._rows(signals, X)
-        return rows, np.asarray(rows @ self.coef_.T + self.intercept_)
+        return self.extractor_.checked_signals(X if isinstance(X, Recordings) else signals)
 
     def _smoothed(
         self, X: Any, recording: Any, probability: Array
@@ -604,9 +613,9 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
 
         Keep them to :meth:`refit` and :meth:`proba_of_rows` many times on the same windows.
         """
-        check_is_fitted(self, "coef_")
-        masked = getattr(self.extractor_, "missing", "error") == "mask"
-        return self._rows(_signals(X, masked), X)
+        if "coef_" not in vars(self):
+            check_is_fitted(self, "coef_")
+        return self._classifier_rows(self._checked_signals(X))
 
     def held_out(self, rows: Array, y: Any, groups: Any = None) -> tuple[Array, Array]:
         """Answers for labelled windows by models that have not seen them, as in ``validation_``.
@@ -649,28 +658,7 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         coef = self.coef_.T.astype(rows.dtype)
         return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_))
 
-    @property
-    def _row_maker(self) -> _RowMaker:
-        """What makes the rows of the logistic regression."""
-        kept = self._kept_row_maker
-        learned = self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_
-        now = (kept.extractor, kept.mean, kept.deviation, kept.blocks)
-        if all(a is b for a, b in zip(learned, now, strict=True)):
-            return kept
-        return _RowMaker.from_learned(*learned)
-
-    def _rows(self, signals: Array, X: Any = None) -> Array:
-        """Rows (n, q) that the logistic regression sees; the features check X where it is given."""
-        return self._row_maker.rows(signals, X)
-
     # ----------------------------------------------------------------------------------- files
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write features and classifier to one file, read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast.io import model_files
-
-        check_is_fitted(self, "coef_")
-        model_files.save_model(self, path)
 
     def _check_learned(self) -> None:
         if self.classes_.dtype == object:  # text, in a model file
@@ -680,11 +668,15 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
             q += int(self.extractor_._n_features_out)
             for name in ("feature_mean_", "feature_deviation_"):
                 self._check_shape(name, getattr(self, name), (q,))
-        if self.rows_ is not None:
-            rows = BlockRows(**self.rows_)
-            for mean, projection in zip(rows.means, rows.projections, strict=True):
-                self._check_shape("projection", projection, (len(mean), projection.shape[-1]))
-            q += rows.n_columns
+        if self.components_ is not None:
+            found = BlockComponents(**self.components_)
+            dims = self.extractor_.signal_blocks.dims
+            for size, mean, projection in zip(
+                map(math.prod, dims), found.means, found.projections, strict=True
+            ):
+                self._check_shape("mean of components", mean, (size,))
+                self._check_shape("projection", projection, (size, projection.shape[-1]))
+            q += found.n_columns
         self._check_shape("coef_", self.coef_, (k, q))
         self._check_shape("intercept_", self.intercept_, (k,))
         self._check_shape("n_labels_", self.n_labels_, (k,))
@@ -701,7 +693,7 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without what can be rebuilt."""
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept_row_maker"}
+        return {name: value for name, value in state.items() if name not in self._learned_private}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state, and rebuild what it leaves out."""
@@ -711,8 +703,8 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
 
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""
-        self._kept_row_maker = _RowMaker.from_learned(
-            self.extractor_, self.feature_mean_, self.feature_deviation_, self.rows_
+        self._classifier_rows = ClassifierRows.from_learned(
+            self.extractor_, self.feature_mean_, self.feature_deviation_, self.components_
         )
 
     def _check_shape(self, name: str, value: Any, shape: tuple[int, ...]) -> None:
@@ -745,79 +737,10 @@ class ContrastiveClassifier(NotebookMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-# --------------------------------------------------------------------------------------- rows
-
-
-@dataclass(frozen=True)
-class _RowMaker:
-    """From signals to the rows that the logistic regression sees."""
-
-    extractor: Any
-    #: Of the features; None where these take no part.
-    mean: Array | None
-    deviation: Array | None
-    #: Fields of :class:`.BlockRows`; None where the blocks take no part.
-    blocks: dict[str, Any] | None
-    #: The short way for a few windows; None where there is none.
-    few: RowReader | None = None
-
-    @classmethod
-    def from_learned(
-        cls, extractor: Any, mean: Array | None, deviation: Array | None, blocks: Any
-    ) -> _RowMaker:
-        """Prepare what makes rows, from learned attributes."""
-        few, reader = None, getattr(extractor, "_reader", None)
-        if blocks is not None and reader is not None:
-            few = RowReader.from_rows(reader, BlockRows(**blocks))
-        return cls(extractor, mean, deviation, blocks, few)
-
-    def rows(self, signals: Array, X: Any = None) -> Array:
-        """Rows (n, q) of signals; the features check X where it is given."""
-        found = self._few_rows(signals, X)
-        if found is not None:
-            return found
-        columns = []
-        W = None
-        if self.mean is not None or X is not None:
-            W = np.asarray(self.extractor.transform(signals if X is None else X), dtype=np.float64)
-        if self.mean is not None:
-            columns.append(self._scaled(W))
-        if self.blocks is not None:
-            blocks = partial(_blocks, self.extractor)
-            columns.append(BlockRows(**self.blocks).of_signals(blocks, signals))
-        return np.concatenate(columns, axis=1)
-
-    def _few_rows(self, signals: Array, X: Any) -> Array | None:
-        """Rows of a few windows; None where there is no short way, or they are too many."""
-        if self.few is None or len(signals) > MAX_WINDOWS:
-            return None
-        if isinstance(X, Recordings):
-            signals = self.extractor._checked_signals(X)
-        if self.extractor._few(signals) is not self.few.reader:
-            return None
-        found = self.few(signals)
-        if found is None:
-            return None
-        W, rows = found
-        return rows if self.mean is None else np.concatenate([self._scaled(W), rows], axis=1)
-
-    def _scaled(self, W: Any) -> Array:
-        """Features as the logistic regression sees them."""
-        assert self.mean is not None and self.deviation is not None
-        scaled = block_rows.normalised_rows((W - self.mean) / self.deviation)
-        return np.asarray(scaled * FEATURE_LENGTH)
-
-
 def softmax(scores: Array) -> Array:
     """Probabilities (n, k) of scores."""
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _blocks(extractor: Any, signals: Array) -> list[Array]:
-    """Return the coupled blocks of signals, or their one tensor, as a list."""
-    tensors = extractor.tensors(signals)
-    return list(tensors) if isinstance(tensors, list) else [tensors]
 
 
 def _learn_transitions(
@@ -956,9 +879,3 @@ def _validation(scores: Array, codes: Array, by: str) -> dict[str, Any]:
         "log_loss": float(-logs[np.arange(len(codes)), codes].mean()),
         "calibration_error": expected_calibration_error(np.exp(logs.max(axis=1)), right),
     }
-
-
-def _kept(checkpoint: Any, resume: Any) -> dict[str, Any]:
-    """Return what the features are reported of checkpoints; nothing where there are none."""
-    given = {"checkpoint": checkpoint, "resume": resume}
-    return {name: value for name, value in given.items() if value is not None}

@@ -19,7 +19,7 @@ from scipy.special import softmax
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorcontrast.classify.block_rows import normalised_rows, principal_components
+from tensorcontrast.classify.block_rows import principal_components, unit_rows
 from tensorcontrast.classify.linear import fit_logistic
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import InvalidInputError
@@ -120,7 +120,7 @@ def feature_rows(W: Any) -> Array:
         )
     W = np.asarray(W, dtype=np.float64 if W.dtype == np.float64 else np.float32)
     checks.check_values(W, "W")
-    return normalised_rows(kmeans.cluster_space(W)).astype(np.float32)
+    return unit_rows(kmeans.cluster_space(W)).astype(np.float32)
 
 
 def reduced_rows(rows: Array) -> Array:

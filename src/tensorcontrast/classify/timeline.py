@@ -49,10 +49,10 @@ class Timeline:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_classes=2, random_state=0)
-    >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=4))
     >>> timeline = ContrastiveClassifier(features, random_state=0).fit(rec).timeline(rec)
     >>> len(timeline), timeline.has_times, timeline.probabilities.shape
     (60, False, (60, 2))

@@ -11,7 +11,6 @@ import typer.core
 from rich.console import Console
 from rich.text import Text
 
-from tensorcontrast.cli.commands.bench import bench
 from tensorcontrast.cli.commands.components import components
 from tensorcontrast.cli.commands.convert import convert
 from tensorcontrast.cli.commands.datasets import about_dataset, fetch_dataset, list_datasets
@@ -26,9 +25,8 @@ from tensorcontrast.cli.commands.report import report
 from tensorcontrast.cli.commands.suggest import suggest
 from tensorcontrast.cli.commands.train import train
 from tensorcontrast.cli.commands.transform import transform
-from tensorcontrast.cli.shared import signals
-from tensorcontrast.cli.shared.failures import EXIT_CODES, Code, code_of
 from tensorcontrast.cli.shared.options import bare_flags, command, paragraphs
+from tensorcontrast.cli.shared.session import EXIT_CODES, Code, code_of, listen_to_sigterm
 from tensorcontrast.report.text import plain
 
 __all__ = ["app", "main"]
@@ -112,8 +110,8 @@ def _program(
 ) -> None:
     """Features of multichannel time series, learned without labels.
 
-    Fit a model, turn recordings into features, evaluate them with few labels; reproduce the
-    paper's tables and figures.
+    Fit a model, turn recordings into features, evaluate them with few labels; or label windows,
+    train a classifier and get answers.
     """
 
 
@@ -127,7 +125,7 @@ command(
     "tensorcontrast fit night.edf --window 30 --channels 'EEG Fpz-Cz,EEG Pz-Oz' -o model.tcm",
     "tensorcontrast fit windows.csv --fs 50 --rank 16 -m atd -o model.tcm",
     "tensorcontrast fit data.zarr --scheduler tcp://host:8786 -o model.tcm",
-    "tensorcontrast fit data.zarr --checkpoint fit.tcc --resume -o model.tcm",
+    "tensorcontrast fit data.zarr --checkpoint part.tcm --resume -o model.tcm",
 )(fit)
 command(
     app,
@@ -198,16 +196,9 @@ command(
 )(rank)
 command(
     app,
-    "bench",
-    "tensorcontrast bench quick",
-    "tensorcontrast bench table1 --datasets har -o runs/har",
-    "tensorcontrast bench mine.toml --jobs 2",
-)(bench)
-command(
-    app,
     "report",
-    "tensorcontrast report runs/har",
     "tensorcontrast report model.tcm --data watch -o report.html",
+    "tensorcontrast report model.tcm --data nights.zarr --format md",
 )(report)
 command(app, "demo", "tensorcontrast demo", "tensorcontrast demo -o here --fresh")(demo)
 
@@ -233,7 +224,7 @@ command(
 
 def main() -> None:
     """Run the command line."""
-    signals.listen()
+    listen_to_sigterm()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # no encoding of a terminal stops a command
             stream.reconfigure(errors="backslashreplace")

@@ -1,7 +1,6 @@
 """The signed pseudo graph (E2, E3) and its products in O(N·R): no N×N array is ever made.
 
 ``S = 2ZZᵀ − 11ᵀ − I`` for one-hot labels Z, so S·V needs only the sums of V over each class.
-These are taken over strips of windows, so that parts of them can be on other machines.
 """
 
 from __future__ import annotations
@@ -12,17 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.cp.kmeans import class_sums, cluster, cluster_space, nearest
+from tensorcontrast.cp.kmeans import class_sums
 
-__all__ = [
-    "GraphPart",
-    "SignedGraph",
-    "class_sums",
-    "cluster",
-    "cluster_space",
-    "label_change",
-    "nearest",
-]
+__all__ = ["SignedGraph", "label_change"]
 
 Array = NDArray[Any]
 
@@ -74,35 +65,17 @@ class SignedGraph:
 
     def product(self, V: Array) -> Array:
         """``S V`` (n, r) in O(n·r): ``2Z(ZᵀV) − 1(1ᵀV) − V``. Equation E2."""
-        return self.given(V, self.sums(V))
-
-    def sums(
-        self, V: Array, n_classes: int | None = None, n_known: int | None = None
-    ) -> list[Array]:
-        """Take the sums over windows that :meth:`product` needs: of V over each class.
-
-        Where labels are known, also of their V, weighted, over each label and each pseudo class.
-        """
-        pseudo = _count(self.labels) if n_classes is None else n_classes
-        out = [class_sums(self.labels, V, pseudo)]
-        if self.known is not None:
-            true = _count(self.known) if n_known is None else n_known
-            Vk = V * self._certainty(V.dtype)  # zero where no label is known
-            out += [class_sums(np.maximum(self.known, 0), Vk, true)]
-            out += [class_sums(self.labels, Vk, pseudo)]
-        return out
-
-    def given(self, V: Array, sums: list[Array]) -> Array:
-        """Return the rows of ``S V`` from rows of V and :meth:`sums` over all windows."""
-        total = sums[0].sum(axis=0)
-        out: Array = (2.0 * sums[0] - total).astype(V.dtype)[self.labels]
+        sums = class_sums(self.labels, V, _count(self.labels))
+        out: Array = (2.0 * sums - sums.sum(axis=0)).astype(V.dtype)[self.labels]
         out -= V
         if self.known is not None:
             # Among known windows the cluster's verdict is taken out and the label's put in.
+            c = self._certainty(V.dtype)
+            Vk = V * c  # zero where no label is known
+            put = class_sums(np.maximum(self.known, 0), Vk, _count(self.known)).astype(V.dtype)
+            take = class_sums(self.labels, Vk, _count(self.labels)).astype(V.dtype)
             at = np.flatnonzero(self.known >= 0)
-            put, take = (a.astype(V.dtype) for a in sums[1:])
-            c = self._certainty(V.dtype)[at]
-            out[at] += 2.0 * c * (put[self.known[at]] - take[self.labels[at]])
+            out[at] += 2.0 * c[at] * (put[self.known[at]] - take[self.labels[at]])
         return out
 
     def _certainty(self, dtype: np.dtype[Any]) -> Array:
@@ -145,23 +118,6 @@ class SignedGraph:
 
 def _count(labels: NDArray[np.intp]) -> int:
     return max(int(labels.max(initial=-1)) + 1, 1)
-
-
-@dataclass(frozen=True)
-class GraphPart(SignedGraph):
-    """Some rows of the graph, with the sums over all windows that their products need."""
-
-    totals: tuple[Array, ...] = ()
-    of: int = 0
-
-    @property
-    def degree(self) -> int:
-        """``d_i = N − 1``, of all N windows."""
-        return max(self.of - 1, 1)
-
-    def product(self, V: Array) -> Array:
-        """Rows of ``S V`` for this part. Equation E2."""
-        return self.given(V, list(self.totals))
 
 
 def label_change(old: NDArray[np.intp] | None, new: NDArray[np.intp]) -> float:

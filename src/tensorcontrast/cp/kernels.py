@@ -14,9 +14,6 @@ all blocks. X has the blocks side by side, H has their Khatri–Rao products bel
 sums over entries are sums over the blocks. A plain list of factors is one block.
 
 Sums over windows that feed an error are taken in float64 whatever the dtype of the arrays.
-
-Arrays may be of any library with the array API (NumPy, PyTorch on any device, CuPy): results are
-of the same library. NumPy has a faster way here and there.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_numpy_namespace
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
@@ -128,37 +124,28 @@ def _block_of(factors: Factors, mode: int) -> tuple[Factors, int, slice]:
 
 
 def _float64(x: Array) -> Array:
-    xp = array_namespace(x)
-    return xp.astype(x, xp.float64, copy=False)
-
-
-def _row_products(a: Array, b: Array) -> Array:
-    """``⟨a_i, b_i⟩`` of the rows of two arrays (n, i)."""
-    xp = array_namespace(a, b)
-    return np.einsum("ij,ij->i", a, b) if is_numpy_namespace(xp) else xp.sum(a * b, axis=1)
+    return x.astype(np.float64, copy=False)
 
 
 def inner(a: Array, b: Array) -> float:
     """Sum of products of two arrays of one shape: rows in their dtype, their sum in float64."""
-    xp = array_namespace(a, b)
     if 0 in a.shape:
         return 0.0
     if a.ndim != 2:
         a, b = (x.reshape(len(x) if x.ndim else 1, -1) for x in (a, b))
     # Products of a row are summed in the arrays' dtype by a fast kernel, the rows in float64.
-    return float(xp.sum(_row_products(a, b), dtype=xp.float64))
+    return float(np.einsum("ij,ij->i", a, b).sum(dtype=np.float64))
 
 
 def row_norms_squared(X: Array) -> Array:
     """Squared norm of each row of X (n, i), in float64 without a float64 copy of X."""
-    xp = array_namespace(X)
     n, i = X.shape
     step = max(1, 2**22 // max(i, 1))
-    parts = []
+    out = np.zeros(n)
     for start in range(0, n, step):  # a block of rows at a time: memory stays bounded
-        block = _float64(X[start : start + step, :])
-        parts.append(_row_products(block, block))
-    return xp.concat(parts) if parts else xp.zeros(0, dtype=xp.float64)
+        block = _float64(X[start : start + step])
+        out[start : start + step] = np.einsum("ij,ij->i", block, block)
+    return out
 
 
 def entries(factors: Factors) -> int:
@@ -172,7 +159,7 @@ def khatri_rao(factors: Factors) -> Array:
     Those of coupled blocks are below each other. Equations E1, E22.
     """
     parts = [_rows(block) for block in blocks_of(factors)]
-    rows = parts[0] if len(parts) == 1 else array_namespace(*parts).concat(parts, axis=1)
+    rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     return rows.T  # in the memory order in which X @ H is fastest
 
 
@@ -202,7 +189,7 @@ def gram(factors: Factors, skip: int | None = None) -> Array:
 
 
 def _block_gram(modes: Factors, skip: int | None = None) -> Array:
-    out = array_namespace(*modes).ones_like(modes[0].T @ modes[0])
+    out = np.ones_like(modes[0].T @ modes[0])
     for k, U in enumerate(modes):
         if k != skip:
             out = out * (U.T @ U)
@@ -211,12 +198,7 @@ def _block_gram(modes: Factors, skip: int | None = None) -> Array:
 
 def factor_products(X: Array, W: Array) -> Array:
     """Q = WᵀX (r, i): the one pass over the windows that serves all modes (E10)."""
-    return _contiguous((X.T @ W).T)  # faster than WᵀX, by the way BLAS packs tall matrices
-
-
-def _contiguous(X: Array) -> Array:
-    """X in C order; as it is where arrays have no order."""
-    return np.ascontiguousarray(X) if is_numpy_namespace(array_namespace(X)) else X
+    return np.ascontiguousarray((X.T @ W).T)  # faster than WᵀX, by the way BLAS packs tall matrices
 
 
 def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
@@ -239,7 +221,7 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     if mode > 0:
         left = khatri_rao(factors[:mode]).T  # (r, before)
         T = left[:, None, :] @ T
-    return _contiguous(T.reshape(r, -1).T)
+    return np.ascontiguousarray(T.reshape(r, -1).T)
 
 
 def _inverse_root(G: Array, alpha: float | Array) -> Array:
@@ -248,27 +230,24 @@ def _inverse_root(G: Array, alpha: float | Array) -> Array:
     NumPy alone does it: SciPy brings a BLAS of its own, whose threads would still be spinning
     when the next product over the windows begins.
     """
-    xp = array_namespace(G)
     A = _float64(G)
-    if not bool(xp.all(xp.isfinite(A))):
+    if not np.isfinite(A).all():
         raise NumericalError(
             "the Gram matrix of the factors is not finite: the data or the factors overflow; "
             "fit with dtype='float64', or scale the data"
         )
-    unit = xp.eye(len(A), dtype=xp.float64, device=device(A))
-    ridge = xp.asarray(alpha, dtype=xp.float64, device=device(A))
-    A = A + unit * ridge
+    A = A + np.diag(np.broadcast_to(np.asarray(alpha, dtype=np.float64), len(A)))
     # A ridge of the rounding error of G itself keeps collinear or empty columns solvable. It is
     # far below any alpha that regularises, and without it the solution is not defined at all.
-    peak = max(float(xp.max(xp.linalg.diagonal(A))), 0.0)
-    floor = len(A) * peak * float(xp.finfo(G.dtype).eps)
+    peak = max(float(np.diagonal(A).max()), 0.0)
+    floor = len(A) * peak * float(np.finfo(G.dtype).eps)
     for lift in (0.0, floor, 100.0 * floor, 1e4 * floor):
         try:
-            C = xp.linalg.cholesky(A + lift * unit)
-        except (np.linalg.LinAlgError, RuntimeError):  # PyTorch raises its own RuntimeError
+            C = np.linalg.cholesky(A + lift * np.eye(len(A)))
+        except np.linalg.LinAlgError:
             continue
-        if float(xp.min(xp.linalg.diagonal(C))) ** 2 > 0.5 * floor:
-            return xp.linalg.inv(C)
+        if float(np.diagonal(C).min()) ** 2 > 0.5 * floor:
+            return np.asarray(np.linalg.inv(C))
     raise NumericalError(
         f"the {len(A)}×{len(A)} Gram matrix of the factors is singular: components are all zero "
         "or copies of each other; pass alpha > 0, a smaller rank or another random_state"
@@ -282,10 +261,7 @@ def ridge_solve(M: Array, G: Array, alpha: float | Array = 0.0) -> Array:
     added; where even that fails a :class:`NumericalError` says so. Equations E10, E12.
     """
     root = _inverse_root(G, alpha)
-    xp = array_namespace(M, G)
-    if is_numpy_namespace(xp):
-        return ((M @ root.T) @ root).astype(M.dtype, copy=False)
-    return xp.astype((_float64(M) @ root.T) @ root, M.dtype)
+    return ((M @ root.T) @ root).astype(M.dtype, copy=False)
 
 
 def update_factors(Q: Array, WtW: Array, factors: Factors, alpha: float) -> tuple[Factors, float]:
@@ -365,12 +341,6 @@ def cancelled(residual: float, norm_squared: float, dtype: Any) -> bool:
     return residual < _CANCELLED * float(np.finfo(np.dtype(dtype)).eps) * norm_squared
 
 
-def lost_squared(norm_squared: float, fitted_norm_squared: float) -> float:
-    """``‖X‖²`` less what cores hold of it; 0 where the two sums differ by their rounding alone."""
-    lost = norm_squared - fitted_norm_squared
-    return lost if lost > 1e-13 * norm_squared else 0.0
-
-
 def residual_direct(X: Array, W: Array, factors: Factors) -> float:
     """``‖X − WHᵀ‖²`` from the differences themselves: right however good the fit is.
 
@@ -420,11 +390,10 @@ def normal_form(factors: Factors, weights: Array) -> tuple[Factors, Array, Array
         Features in normal form are ``W[:, order] * gain``; the reconstruction stays the same.
     order : (r,) int array
     """
-    xp = array_namespace(*factors)
     unit: list[list[Array]] = []
     gains: list[Array] = []
     for block in blocks_of(factors):
-        own = xp.ones(factors[0].shape[1], dtype=xp.float64, device=device(factors[0]))
+        own = np.ones(factors[0].shape[1])
         columns = []
         for U in block:
             directions, lengths = _unit_columns(_float64(U))
@@ -434,18 +403,15 @@ def normal_form(factors: Factors, weights: Array) -> tuple[Factors, Array, Array
         gains.append(own)
     gain = gains[0]
     if len(gains) > 1:
-        least = WEAK_BLOCK * xp.max(xp.abs(xp.stack(gains)), axis=0)
+        least = WEAK_BLOCK * np.abs(np.stack(gains)).max(axis=0)
         for own in reversed(gains):
-            gain = xp.where(xp.abs(own) >= least, own, gain)
+            gain = np.where(np.abs(own) >= least, own, gain)
         for columns, own in zip(unit, gains, strict=True):
-            columns[0] = columns[0] * xp.where(own == gain, xp.ones_like(own), own / _or_one(gain))
-    size = xp.asarray(weights, dtype=xp.float64, device=device(gain))
-    order = xp.argsort(-xp.abs(size * gain), stable=True)
+            columns[0] = columns[0] * np.where(own == gain, 1.0, own / _or_one(gain))
+    order = np.argsort(-np.abs(np.asarray(weights, dtype=np.float64) * gain), kind="stable")
     dtype = factors[0].dtype
-    sorted_ = [xp.astype(xp.take(U, order, axis=1), dtype) for columns in unit for U in columns]
-    if is_numpy_namespace(xp):
-        sorted_ = [np.ascontiguousarray(U) for U in sorted_]
-    return like(factors, sorted_), xp.take(gain, order), order
+    columns_ = [np.ascontiguousarray(U[:, order], dtype) for own in unit for U in own]
+    return like(factors, columns_), gain[order], order
 
 
 def balanced(factors: Factors, sizes: Array) -> tuple[Factors, Array]:
@@ -495,8 +461,7 @@ def balanced(factors: Factors, sizes: Array) -> tuple[Factors, Array]:
 
 def _or_one(x: Array) -> Array:
     """``x`` with ones in the place of zeros, to divide by."""
-    xp = array_namespace(x)
-    return xp.where(x == 0, xp.ones_like(x), x)
+    return np.where(x == 0, 1.0, x)
 
 
 def _unit_columns(U: Array) -> tuple[Array, Array]:
@@ -504,12 +469,9 @@ def _unit_columns(U: Array) -> tuple[Array, Array]:
 
     A column of zeros has no direction: it stays zero, and so is its length.
     """
-    xp = array_namespace(U)
-    norm = xp.sqrt(xp.sum(U * U, axis=0))
-    largest = xp.argmax(xp.abs(U), axis=0)
-    rows = xp.arange(U.shape[0], device=device(U))
-    peak = xp.sum(xp.where(rows[:, None] == largest[None, :], U, 0.0), axis=0)
-    signed = xp.where(peak < 0, -norm, norm)
+    norm = np.linalg.norm(U, axis=0)
+    peak = U[np.abs(U).argmax(axis=0), np.arange(U.shape[1])]
+    signed = np.where(peak < 0, -norm, norm)
     return U / _or_one(signed), signed
 
 

@@ -11,7 +11,7 @@ symbols ``β_code = β_paper / N`` and ``γ_code = N γ_paper``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from tensorcontrast.cp import kernels
-from tensorcontrast.cp.graph import SignedGraph, class_sums
-from tensorcontrast.utils import threads
+from tensorcontrast.cp.graph import SignedGraph
 
 Array = NDArray[Any]
-
-#: Exponents whose powers, and sums of these, are far from the ends of the range of numbers.
-_SAFE_EXPONENT = 40.0
 
 
 def unit_rows(W: Array) -> tuple[Array, Array]:
@@ -145,88 +141,6 @@ def infonce(W: Array, V: Array, temperature: float) -> tuple[float, tuple[Array,
     return value, (through_unit_rows(g_w, W_hat, w_norm), through_unit_rows(g_v, V_hat, v_norm))
 
 
-def graph_softmax(
-    W: Array,
-    V: Array,
-    graph: SignedGraph,
-    temperature: float,
-    *,
-    gamma: float = 1.0,
-    invariance: float = 1.0,
-    both: Callable[..., tuple[Any, Any]] = threads.in_turn,
-) -> tuple[float, tuple[Array, Array]]:
-    """``−(1/N)Σ_i Σ_j p_ij log softmax_j(⟨ŵ_i,v̂_j⟩/τ)``: for batches, n×n, a half at a time.
-
-    The positives p_ij of a window are its own view, with weight ``invariance``, and the windows
-    that the graph joins to it, with weight ``gamma`` times how much it does; they sum to 1 over j.
-    With both weights 1 this is E20: the mean over all windows of the pseudo class. With gamma = 0,
-    or every window in a class of its own, it is E15 over τ. A window without positives is left out.
-    ``both`` takes both halves of the rows (:func:`threads.for_two`). Equation E20.
-    """
-    n = len(W)
-    W_hat, w_norm = unit_rows(W)
-    V_hat, v_norm = unit_rows(V)
-    scale = W.dtype.type(1.0 / temperature)
-    positives = _positives(graph, gamma, invariance, W.dtype)
-    PV, counted = positives(V_hat)
-
-    def part(rows: slice) -> tuple[Array, Array, Array]:
-        weights = (scale * W_hat[rows]) @ V_hat.T  # (n/2, n), of a batch
-        peak: Any = 0
-        if scale > _SAFE_EXPONENT:  # cosines are at most 1
-            peak = weights.max(axis=1, keepdims=True)
-            weights -= peak
-        np.exp(weights, out=weights)
-        total = weights.sum(axis=1, keepdims=True)
-        share = np.where(counted[rows], 1 / total, 0).astype(W.dtype)  # exp(z) · share: softmax
-        toward, back = share * (weights @ V_hat), weights.T @ (share * W_hat[rows])
-        return np.where(counted[rows], np.log(total) + peak, 0), toward, back
-
-    halves = both(part, (slice(n // 2),), (slice(n // 2, n),))
-    partition, toward = (np.concatenate([half[i] for half in halves]) for i in (0, 1))
-    value = (float(partition.sum(dtype=np.float64)) - float(scale) * kernels.inner(W_hat, PV)) / n
-    step = scale / W.dtype.type(n)
-    back = halves[0][2] + halves[1][2] - positives(W_hat, transposed=True)[0]
-    return value, (
-        through_unit_rows(step * (toward - PV), W_hat, w_norm),
-        through_unit_rows(step * back, V_hat, v_norm),
-    )
-
-
-def _positives(
-    graph: SignedGraph, gamma: float, invariance: float, dtype: np.dtype[Any]
-) -> Callable[..., tuple[Array, Array]]:
-    """Return what multiplies features with p (n, n) of E20, or with pᵀ, and tells whose rows count.
-
-    By sums over classes where classes are all that the graph knows; (n, n) otherwise.
-    """
-    if graph.known is None:
-        labels, count = graph.labels, int(graph.labels.max(initial=0)) + 1
-        sizes = np.bincount(labels, minlength=count)[labels][:, None]
-        mass = (gamma * (sizes - 1) + invariance).astype(dtype)
-        counted = mass > 0
-        inverse = np.where(counted, 1 / np.where(counted, mass, 1), 0).astype(dtype)
-        own = dtype.type(invariance - gamma)
-
-        def by_class(X: Array, transposed: bool = False) -> tuple[Array, Array]:
-            # The mass is that of the class: rows may be weighted before or after the sum.
-            joined = dtype.type(gamma) * class_sums(labels, X, count).astype(dtype)[labels]
-            return inverse * (joined + own * X), counted
-
-        return by_class
-    p = graph.joined().astype(dtype)
-    p *= dtype.type(gamma)
-    np.einsum("ii->i", p)[:] = invariance
-    mass = p.sum(axis=1, keepdims=True)
-    counted = mass > 0
-    p /= np.where(counted, mass, 1)
-
-    def dense(X: Array, transposed: bool = False) -> tuple[Array, Array]:
-        return (p.T if transposed else p) @ X, counted
-
-    return dense
-
-
 def block_similarities(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array]:
     """``P_i = ⟨ŵ_i, Σ_{j+} v̂_j⟩`` and ``Q_i`` over the negative block, j ≠ i. Equation E17."""
     W_hat, V_hat = unit_rows(W)[0], unit_rows(V)[0]
@@ -246,15 +160,10 @@ def block_contrast(W: Array, V: Array, graph: SignedGraph) -> tuple[Array, Array
     return negative - positive, negative + positive
 
 
-def atd_pull(
-    V_hat: Array, delta: float, *, total: Array | None = None, n_samples: int | None = None
-) -> Array:
-    """Rows of ``G V̂`` with ``G = 11ᵀ/N − (1/N + δ)I``. Equation E21.
-
-    Of rows that are a part of all N, with the sum of all ``total`` (r,) and N.
-    """
-    n = len(V_hat) if n_samples is None else n_samples
-    mean = (V_hat.sum(axis=0, dtype=np.float64) if total is None else total) / n
+def atd_pull(V_hat: Array, delta: float) -> Array:
+    """Rows of ``G V̂`` with ``G = 11ᵀ/N − (1/N + δ)I``. Equation E21."""
+    n = len(V_hat)
+    mean = V_hat.mean(axis=0, dtype=np.float64)
     return mean.astype(V_hat.dtype) - V_hat.dtype.type(1.0 / n + delta) * V_hat
 
 

@@ -2,7 +2,6 @@
 
 from tensorcontrast.decompose.atd import ATD
 from tensorcontrast.decompose.cpd import CPD
-from tensorcontrast.decompose.plc import PLC
-from tensorcontrast.solvers.settings import ALS, Gradient, PaperALS
+from tensorcontrast.decompose.plc import PLC, Algorithm1
 
-__all__ = ["ALS", "ATD", "CPD", "PLC", "Gradient", "PaperALS"]
+__all__ = ["ATD", "CPD", "PLC", "Algorithm1"]

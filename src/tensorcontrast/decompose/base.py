@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ClassVar, Self, cast
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,181 +16,136 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.cp import diagnostics, gls, kernels
-from tensorcontrast.cp.graph import cluster, cluster_space, nearest
-from tensorcontrast.decompose import blocks, diagnosis, inputs
-from tensorcontrast.decompose import model as models
-from tensorcontrast.decompose.model import CPModel
+from tensorcontrast.cp import diagnostics, kernels
+from tensorcontrast.cp import nonnegative as hals
+from tensorcontrast.cp.metric import NuisanceMetric
+from tensorcontrast.decompose import diagnosis
+from tensorcontrast.decompose.inputs import Layout, learn_layout, read_windows, shares_of
+from tensorcontrast.decompose.model import CPModel, check_metric
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import checkpoint as checkpoints
-from tensorcontrast.solvers import nonnegative, robust, start, stream
-from tensorcontrast.solvers.als import AnyViews, Contrast, Memory, Statistics, Views
+from tensorcontrast.io.atomic import check_writable
+from tensorcontrast.io.model_files import SavedMixin
+from tensorcontrast.solvers import als, missing
+from tensorcontrast.solvers.als import FitResult, normal_form
 from tensorcontrast.solvers.convergence import History, Monitor
-from tensorcontrast.solvers.normal_form import NormalForm
-from tensorcontrast.solvers.prepare import Preparation, prepare
-from tensorcontrast.solvers.runs import Fit, Runs
-from tensorcontrast.solvers.settings import ALS
-from tensorcontrast.solvers.tuning import TUNING, Tuning
-from tensorcontrast.solvers.whole import WholeViews
-from tensorcontrast.sources import source
+from tensorcontrast.solvers.nonnegative import NonnegativeStep, check_rows
+from tensorcontrast.solvers.paper import PaperResult
+from tensorcontrast.solvers.windows import ArrayWindows, Windows, is_dask, learn_scaling
 from tensorcontrast.utils import checks, labels, learned, threads
 from tensorcontrast.utils.component_names import ComponentNamesMixin
 from tensorcontrast.utils.estimators import NotebookMixin
-from tensorcontrast.utils.progress import StageTimes, measured
 
 Array = NDArray[Any]
-Resume = str | PathLike[str] | bool | None
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
+#: Takes a fitted estimator every few sweeps of a fit.
+Autosave = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a fit, or one more batch, has found."""
+class Prepared:
+    """Windows of a fit, centred and scaled, and what the model remembers of that."""
 
-    #: All learned attributes by name, or those that a batch replaces.
-    attributes: dict[str, Any]
-    fit: Fit
-    #: A warning where the data allow a smaller rank than was asked for, or "".
-    clipped: str
+    windows: Windows
+    layout: Layout
+    #: Mean row in the units of the layout, and what rows are divided by.
+    center: Array
+    scale: float
+    #: Mean row in the units of the caller, and what a row less that mean is multiplied with.
+    raw_center: Array
+    factor: Array
+    #: Learned attributes that describe the windows.
+    described: dict[str, Any]
+
+    def scaled(self, rows: Array) -> Array:
+        """Return other rows in the units of the caller, such as another view, as in the fit."""
+        return ArrayWindows(rows).scaled(self.raw_center, self.factor).rows
+
+    def scaled_rows(self) -> Array:
+        """Return the windows in memory, centred and scaled."""
+        return rows_in_memory(self.windows, "a second view")
+
+    def raw_rows(self) -> Array:
+        """Return the windows in memory, in the units of the caller."""
+        rows = self.scaled_rows()
+        return np.asarray(rows / self.factor + self.raw_center, dtype=rows.dtype)
 
 
-def _learned_features(
-    W: Array, V: Array | None, error: float, ready: Preparation
-) -> dict[str, Any]:
-    """Return the learned attributes that belong to the fitted windows."""
-    weight = None if ready.root_weights is None else ready.root_weights**2
-    features, view_features = models.unweighted(W, V, weight)
-    return {
-        "features_": features,
-        "view_features_": view_features,
-        "sample_weight_": weight,
-        "reconstruction_error_": error,
-    }
+@dataclass(frozen=True)
+class Solved:
+    """What a subclass has found: a fit, and the attributes that only it has."""
+
+    fit: FitResult
+    #: ‖X − X̂‖/‖X‖ of the centred data; None: that of the features of E12.
+    error: float | None = None
+    metric: NuisanceMetric | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
 
 
-class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
-    """Base of the CP estimators. Subclasses store parameters and say what their contrast is."""
+#: A result of the iterations, with its ``fit``.
+Result = TypeVar("Result", Solved, PaperResult)
 
-    #: Whether coupled blocks have factors of their own.
-    takes_blocks: ClassVar[bool] = True
+
+class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator):
+    """Base of the CP estimators."""
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "rank": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "als": [ALS, None],
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"random"}), list, tuple],
+        "center": ["boolean"],
+        "scale": ["boolean"],
         "block_weights": ["array-like", None],
         "dtype": [StrOptions({"float32", "float64"}), None],
         "missing": [StrOptions({"error", "mask"})],
-        "robust": [StrOptions({"huber"}), None],
         "nonnegative": ["boolean"],
         "random_state": ["random_state"],
         "callback": [callable, None],
         "verbose": ["verbose"],
     }
     #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_labels", "_opposed", "_stream")
-    #: Learned attributes that model files may lack, and what they are then.
-    _learned_defaults: ClassVar[dict[str, Any]] = {
-        "block_dims_": None,
-        "block_scales_": None,
-        "nuisance_directions_": None,
-        "nuisance_gains_": None,
-        "_labels": None,
-        "_stream": None,
-    }
-    #: Settings that are objects of their own, and what None stands for.
-    _settings: ClassVar[dict[str, type]] = {"als": ALS}
-    #: Limits of memory and work; tests and benchmarks set others.
-    _tuning: Tuning = TUNING
-    #: Sweeps without contrast where the settings do not say.
-    _default_warm_up: int = 0
-    als: ALS | None
-    #: Whether factors have no negative entries; a parameter of some.
+    _learned_private: ClassVar[tuple[str, ...]] = ("_opposed",)
+    rank: int
+    alpha: float
+    max_iter: int
+    tol: float
+    n_init: int
+    init: Any
+    center: bool
+    scale: bool
+    dtype: str | None
+    random_state: Any
+    callback: Callable[[dict[str, float]], object] | None
+    verbose: bool
     nonnegative: bool = False
-    #: Whether the method is about two views.
-    _needs_view: bool = False
-    augment: Callable[[Array, np.random.Generator], Any] | None = None
-    block_weights: Sequence[float] | None
+    block_weights: Sequence[float] | None = None
+    missing: str = "error"
+    dims_: tuple[int, ...]
     #: Of coupled blocks; None for one tensor.
     block_dims_: tuple[tuple[int, ...], ...] | None
     block_scales_: tuple[float, ...] | None
     #: Directions of the nuisance metric and their gains (E23); None for the identity.
     nuisance_directions_: Array | None
     nuisance_gains_: Array | None
-    dims_: tuple[int, ...]
     rank_: int
     ridge_: Array
-    features_: Array
-    sample_weight_: Array | None
+    weights_: Array
     degeneracy_: float
     n_iter_: int
     n_features_in_: int
     n_samples_seen_: int
-    _labels: NDArray[np.intp] | None
-    _opposed: list[Any]
-    _stream: Statistics | None
+    converged_: bool
+    interrupted_: bool
+    _opposed: list[int]
     factors_: list[Any]
     feature_gram_: Array
-    centers_: Array | None
     center_: Array
     scale_: float
-    n_batches_seen_: int
     history_: History
 
-    # ---------------------------------------------------------------- parameters
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with ``deep`` also those of the settings, such as ``als__tol``."""
-        params: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            settings = {name: self._setting(name) for name in self._settings}
-            for name, part in {**settings, "clusterer": params.get("clusterer")}.items():
-                if hasattr(part, "get_params") and not isinstance(part, type):
-                    nested = part.get_params()
-                    params |= {f"{name}__{key}": value for key, value in nested.items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of the settings, such as ``als__tol``."""
-        for name, kind in self._settings.items():
-            if any(key.startswith(f"{name}__") for key in params):
-                given = params.get(name, getattr(self, name))
-                params[name] = kind() if given is None else given
-        super().set_params(**params)
-        return self
-
-    def _setting(self, name: str) -> Any:
-        """Return settings; those by default where there are none."""
-        given = getattr(self, name)
-        return self._settings[name]() if given is None else given
-
-    @property
-    def _als(self) -> ALS:
-        found: ALS = self._setting("als")
-        return nonnegative.settings(found) if self.nonnegative else found
-
-    # ---------------------------------------------------------------- what subclasses define
-
-    def _contrast(
-        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> Contrast:
-        """Return the contrast for ``n_samples`` windows with labels ``y`` (−1: unknown)."""
-        raise InvalidInputError(f"{type(self).__name__} has no contrast")
-
-    def _labels_used(
-        self, y: Any, n_samples: int, *, streaming: bool = False
-    ) -> NDArray[np.intp] | None:
-        """Labels that take part in the fit, −1 for unknown, after a check of what goes with it."""
-        return self._read_labels(y, n_samples, streaming=streaming)
-
-    def _read_labels(
-        self, y: Any, n_samples: int, *, streaming: bool = False
-    ) -> NDArray[np.intp] | None:
-        """Labels that take part in the fit; by default none do, whatever y is."""
-        labels.none_used(type(self).__name__, y, n_samples)
-        return None
-
-    # ---------------------------------------------------------------- fitting
+    # ---------------------------------------------------------------------------------- fitting
 
     def fit(
         self,
@@ -196,9 +153,9 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         y: ArrayLike | None = None,
         view: ViewLike = None,
         *,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
-        resume: Resume = None,
+        init: Any = None,
+        autosave: str | PathLike[str] | Autosave | None = None,
+        every: int = 5,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K), or from coupled blocks [X_1, X_2, …].
 
@@ -206,25 +163,21 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         ----------
         X : array-like (n, I_1, …, I_K), or list of coupled blocks
             One tensor per window; a plain matrix is a tensor of order 1 per window. Coupled blocks
-            (E22) are arrays of the same n windows, in memory, mapped, stored or on Dask, in a tuple
-            or, where their shapes differ, in a list. A list of arrays of one shape is an array-like
-            of windows.
+            (E22) are arrays of the same n windows in a tuple or, where their shapes differ, in a
+            list. A list of arrays of one shape is an array-like of windows. Arrays that NumPy has
+            mapped, Zarr or HDF5 arrays are read block by block; Dask arrays stay on their workers.
         y : array-like (n,), optional
-            Not used but by :class:`PLC`; a warning says so, unless scikit-learn passes it on.
-        view : array-like of the shape of X, list of blocks as X, or callable, optional
-            The augmented view X̃. A callable is given a ``numpy.random.Generator`` and returns a
-            view, drawn anew each iteration.
-        checkpoint : path, optional
-            Write the state of the fit to this file every ``every`` iterations and at the end of
-            each stage, in one piece or not at all. A file that is no checkpoint is never replaced.
-            After a crash, the same call with ``resume=True`` goes on from the file and ends with
-            the same result to the bit. The file stays when the fit is done. Functions of the caller
-            (views, ``augment``) must depend on their random generator alone.
-        every : int, default=10
-            Iterations from one write of the checkpoint to the next.
-        resume : path or True, optional
-            Go on from a checkpoint of the same fit, to the same result to the bit. True takes the
-            file that ``checkpoint`` names, and begins anew where there is none.
+            Used by :class:`PLC` alone; a warning says so, unless scikit-learn passes it on.
+        view : array-like of the shape of X, optional
+            A second view of the windows, which is fitted as well; see :class:`ATD` and
+            :class:`PLC` for what it does there.
+        init : fitted estimator of this class, optional
+            Go on from its factors: up to ``max_iter`` iterations in all.
+        autosave : path, optional
+            Write a whole model to this file every few iterations, in one piece or not at all. After
+            a crash, ``fit(X, init=load_model(path))`` goes on from there.
+        every : int, default=5
+            Iterations from one write of ``autosave`` to the next.
 
         Returns
         -------
@@ -233,328 +186,357 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         Notes
         -----
         Ctrl-C ends the fit after the running iteration is dropped: the estimator is usable,
-        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller. Before the
-        first iteration is done nothing is learned: the estimator stays as it was. With
-        ``checkpoint`` the last whole iteration is written first. The message of the
-        KeyboardInterrupt says what was kept.
+        ``interrupted_`` is true, and the KeyboardInterrupt goes on to the caller. Before the first
+        iteration is done nothing is learned: the estimator stays as it was.
         """
-        return self._fit(X, y, view, (checkpoint, every, resume))
+        return self._fit(X, y, view, init=init, autosave=autosave, every=every)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        view: Any,
-        kept: tuple[Any, int, Resume],
-        nuisance: Any = None,
-        times: StageTimes | None = None,
+        self, X: Any, y: Any, view: Any, *, init: Any, autosave: Any, every: int, **more: Any
     ) -> Self:
-        """Learn, then assign the learned attributes.
-
-        ``kept`` is where a checkpoint is written, how often, and what to go on from. ``times``
-        counts the seconds of each stage.
-        """
-        self._check_parameters()
+        """Learn, then assign the learned attributes."""
+        checks.check_parameters(self)
+        if isinstance(every, bool) or not isinstance(every, Integral) or every < 1:
+            raise InvalidInputError(f"every={every!r}: a whole number of iterations is needed")
+        if self.missing == "mask" and (view is not None or self.nonnegative):
+            raise InvalidInputError(
+                "missing='mask' goes neither with a view nor with nonnegative=True; leave it out, "
+                "or fill the gaps"
+            )
         name = type(self).__name__
-        recorder = checkpoints.Recorder.from_paths(
-            *kept,
-            name=name,
-            params={k: v for k, v in self.get_params().items() if k not in self._settings},
-            seeded=isinstance(self.random_state, Integral),
-        )
         try:
-            with recorder.recording():
-                outcome = self._learn(X, y, view, nuisance, recorder, times)
-            learned.assign(self, outcome.attributes)
+            attributes = self._learn(X, y, view, init, autosave, int(every), **more)
+            learned.assign(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first iteration was done; nothing was "
-                f"learned, the estimator is as it was before fit{recorder.kept}"
+                "learned, the estimator is as it was before fit"
             ) from None
-        if outcome.clipped:
-            checks.warn(outcome.clipped)
+        if self.rank_ < self.rank:
+            checks.warn(
+                f"rank={self.rank} is more than {self.n_samples_seen_} windows of dims "
+                f"{self.block_dims_ or self.dims_} can have; rank_={self.rank_} is used"
+            )
         diagnostics.warn_if_degenerate(name, self.degeneracy_, *self._opposed)
-        if outcome.fit.interrupted:
+        if self.interrupted_:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted after {self.n_iter_} iterations; the estimator has "
-                f"their result and can be used{recorder.kept}"
+                "their result and can be used"
             )
-        outcome.fit.monitor.warn_if_unfinished()
         return self
 
-    def _check_parameters(self) -> None:
-        """Check the parameters, and those of the settings."""
-        checks.check_parameters(self)
-        for name in self._settings:
-            checks.check_parameters(self._setting(name))
-        if self.nonnegative:
-            solver = getattr(self, "solver", "gls")
-            given = self._setting("als")
-            nonnegative.check_parameters(type(self).__name__, given, self.missing, solver)
-
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        view: Any,
-        nuisance: Any,
-        recorder: checkpoints.Recorder,
-        times: StageTimes | None = None,
-    ) -> Outcome:
-        """Learn from windows; what was learned before plays no part."""
-        windows = inputs.to_fit(self, X)
-        data = windows.data
+        self, X: Any, y: Any, view: Any, init: Any, autosave: Any, every: int, **more: Any
+    ) -> dict[str, Any]:
+        """Return the learned attributes of a fit; what was learned before plays no part."""
+        prepared = self._prepare(X)
+        n = prepared.windows.n
+        known = self._read_labels(y, n)
+        rank = als.allowed_rank(int(self.rank), n, prepared.layout.dims)
         rng = checks.generator(self.random_state)
-        recorder.seed(rng)
-        with threads.for_work(int(np.prod(data.dims)) * (data.n_samples or 2**31) * self.rank):
-            ready = self._prepare(windows)
-            n = ready.n_samples
-            rows = self._nuisance_rows(nuisance, windows, ready)
-            known = self._labels_used(y, n)
-            rank, clipped = self._allowed_rank((n, *data.dims), windows)
-            second = inputs.second_view(self, windows, ready, view, rng)
-            views = ready.views(data, second)
-            whole: WholeViews | None = None
-            if ready.bases is not None and not views.fresh:
-                whole = WholeViews.from_cores(ready, data, second, views)
-            if self.nonnegative:
-                nonnegative.check_rows(type(self).__name__, views.draw().X)
-        given = [] if rows is None else [rows]
-        identity = self._identity(ready, windows, known)
-        recorder.identify(*identity, *given, *checkpoints.contents(views))
-        with threads.for_work(n * ready.size * rank):
-            with np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
-                core = None if rows is None else models.nuisance_in_core(rows, ready)
-                runs = replace(self._runs(ready, rank, recorder), times=times, whole=whole)
-                with measured(times, "CPD"):
-                    fit = self._solve(runs, views, known, rng, core)
-            checkpoints.check_remembered(fit.factors)
-            if fit.interrupted:
-                recorder.write()
-            drawn, bases = views.draw(), ready.bases
-            if fit.whole:
-                drawn, bases = cast("Views", whole), None
-            form, error = self._normal_form(fit, drawn, bases)
-            metric = models.selected_metric(fit.selected, ready)
-            model = self._cp_model(form, ready, metric)
-            if fit.selected is not None:
-                # The metric is selected on cores, whose error is not that of whole windows.
-                on_cores = fit.whole and whole is not None
-                error = model.encoding_error(drawn) if on_cores else error * fit.selected.rise
-            W, V = (form.W, form.V) if model.is_plain else model.encoded(drawn, bases)
-        attributes = {
-            **windows.learned(),
-            **self._learned(fit, form, model, ready),
-            **_learned_features(W, V, error, ready),
-            "_stream": None,
-            "n_samples_seen_": n,
-            "n_batches_seen_": 1,
+        monitor = self._monitor(prepared, init)
+
+        def attributes(fit: FitResult, solved: Solved | None = None) -> dict[str, Any]:
+            return self._attributes(prepared, fit, solved)
+
+        after = self._saver(autosave, every, attributes, monitor)
+        with threads.for_work(n * prepared.layout.size * rank):
+            with monitor, np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
+                found = self._solve(
+                    prepared, rank, known, view, init, rng, monitor, after=after, **more
+                )
+            if not (found.fit.interrupted or found.fit.stopped):
+                monitor.warn_if_unfinished()
+            try:
+                return attributes(found.fit, found)
+            except KeyboardInterrupt:  # the sweeps stand
+                return attributes(replace(found.fit, interrupted=True))
+
+    def _prepare(self, X: Any) -> Prepared:
+        """Read the windows, and learn their mean and scale."""
+        given = read_windows(self, X)
+        if self.nonnegative and not isinstance(given.windows, ArrayWindows):
+            raise InvalidInputError(
+                "nonnegative=True needs the windows in memory; pass an array, or nonnegative=False"
+            )
+        # What is not centred is scaled by its root mean square about zero.
+        center = self.center and not self.nonnegative
+        with threads.for_work(given.windows.n * given.windows.size * int(self.rank)):
+            raw = given.windows.kept()
+            scaling = learn_scaling(raw, center=center)
+            layout = learn_layout(self, given, scaling)
+            factor = layout.factor
+            size = float(np.sqrt((np.square(factor) * scaling.variance).sum()))
+            scale = size if self.scale else 1.0
+            windows = raw.scaled(scaling.center, factor / scale)
+        names = given.feature_names_in
+        described = {
+            "n_features_in_": given.n_features_in,
+            **({} if names is None else {"feature_names_in_": names}),
+            "n_samples_seen_": given.windows.n,
+            "dims_": (layout.size,) if layout.coupled else layout.dims[0],
+            "block_dims_": layout.dims if layout.coupled else None,
+            "block_scales_": layout.scales if layout.coupled else None,
         }
-        return Outcome(attributes, fit, clipped)
+        mean = (scaling.center * factor).astype(given.windows.dtype)
+        return Prepared(windows, layout, mean, scale, scaling.center, factor / scale, described)
+
+    def _monitor(self, prepared: Prepared, init: Any) -> Monitor:
+        """Return what counts iterations and decides when to stop."""
+        monitor = Monitor(
+            type(self).__name__,
+            max_iter=int(self.max_iter),
+            tol=self.tol,
+            size=0.5 * prepared.windows.n * (1.0 if self.scale else prepared.scale**2),
+            falls=self._sweeps_lower_the_objective,
+            callback=self.callback,
+            verbose=bool(self.verbose),
+        )
+        if init is not None:
+            if type(init) is not type(self) or not init.__sklearn_is_fitted__():
+                raise InvalidInputError(
+                    f"init is {type(init).__name__}; a fitted {type(self).__name__} is needed"
+                )
+            monitor.resume(init.history_)
+        return monitor
+
+    #: Whether every iteration lowers one and the same objective.
+    _sweeps_lower_the_objective: bool = True
+
+    def _saver(
+        self,
+        autosave: Any,
+        every: int,
+        attributes: Callable[[FitResult], dict[str, Any]],
+        monitor: Monitor,
+    ) -> Callable[[int, als.Factors, Array], None] | None:
+        """Return what is called after each sweep, to keep a model of it; None for nothing."""
+        if autosave is None:
+            return None
+        if not callable(autosave):
+            if not isinstance(autosave, str | PathLike):
+                raise InvalidInputError(f"autosave={autosave!r}: the path of a file is needed")
+            check_writable(Path(autosave))
+
+        def after(done: int, factors: als.Factors, gram: Array) -> None:
+            if done % every:
+                return
+            model = copy(self)
+            model.callback = None  # which a file cannot hold
+            fit = FitResult(factors, gram, monitor.history, converged=False, interrupted=True)
+            learned.assign(model, attributes(fit))
+            if callable(autosave):
+                autosave(model)
+            else:
+                model.save(autosave)
+
+        return after
+
+    def _start(
+        self, prepared: Prepared, rank: int, init: Any, rng: np.random.Generator
+    ) -> kernels.Factors:
+        """Return factors to start from."""
+        dims = prepared.layout.dims
+        if init is not None:
+            found = kernels.CoupledFactors(init._blocks)
+            if tuple(tuple(len(U) for U in block) for block in found.blocks) != dims:
+                raise InvalidInputError(
+                    f"init was fitted on windows of other dims than {dims}; fit without it"
+                )
+            if init.rank_ != rank:
+                raise InvalidInputError(
+                    f"init has rank_={init.rank_}, and rank={rank} is wanted; fit without it"
+                )
+            return kernels.in_float64(found)
+        if not isinstance(self.init, str):
+            factors = als.given_factors(
+                self.init,
+                dims,
+                rank,
+                coupled=prepared.layout.coupled,
+            )
+            if self.nonnegative and any((U < 0).any() for U in factors):
+                raise InvalidInputError(
+                    "init holds negative entries, and nonnegative=True needs factors without any"
+                )
+            return factors
+        factors = als.random_factors(dims, rank, rng)
+        return factors.like(np.abs(U) for U in factors) if self.nonnegative else factors
+
+    def _fit_cpd(
+        self,
+        prepared: Prepared,
+        rank: int,
+        init: Any,
+        rng: np.random.Generator,
+        monitor: Monitor,
+        after: Any,
+    ) -> FitResult:
+        """Return the best of ``n_init`` fits without a contrast."""
+
+        def attempt() -> Solved:
+            start = self._start(prepared, rank, init, rng)
+            if self.nonnegative:
+                assert isinstance(prepared.windows, ArrayWindows)
+                rows = prepared.windows.rows
+                check_rows(type(self).__name__, rows)
+                step = NonnegativeStep(rows, self.alpha)
+                return Solved(
+                    als.run(
+                        step,
+                        start,
+                        alpha=self.alpha,
+                        monitor=monitor,
+                        update=hals.update_factors,
+                        balance=False,
+                        after=after,
+                    )
+                )
+            if init is not None:  # the lengths that its sweeps ended with
+                lengths = np.sqrt(np.maximum(np.diagonal(init.feature_gram_), 0.0))
+                start = kernels.balanced(start, lengths.astype(np.float64))[0]
+            return Solved(
+                als.fit_cp(
+                    prepared.windows,
+                    start,
+                    alpha=self.alpha,
+                    monitor=monitor,
+                    gaps=self.missing == "mask",
+                    after_sweep=after,
+                )
+            )
+
+        return self._best_start(attempt, init, monitor).fit
+
+    def _best_start(self, attempt: Callable[[], Result], init: Any, monitor: Monitor) -> Result:
+        """Return the result of lowest objective from ``n_init`` random starts."""
+        random = init is None and isinstance(self.init, str)
+        best: Result | None = None
+        for k in range(self.n_init if random else 1):
+            if k:
+                monitor.history = {}
+                monitor.new_phase()
+            try:
+                found = attempt()
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                return replace(best, fit=replace(best.fit, interrupted=True))
+            if best is None or found.fit.objective < best.fit.objective:
+                best = found
+            if found.fit.interrupted:
+                return replace(best, fit=replace(best.fit, interrupted=True))
+        assert best is not None
+        return best
+
+    def _solve(
+        self,
+        prepared: Prepared,
+        rank: int,
+        known: NDArray[np.intp] | None,
+        view: Any,
+        init: Any,
+        rng: np.random.Generator,
+        monitor: Monitor,
+        *,
+        after: Any,
+        **more: Any,
+    ) -> Solved:
+        """Run the iterations of a fit."""
+        raise NotImplementedError
+
+    def _read_labels(self, y: Any, n_samples: int) -> NDArray[np.intp] | None:
+        """Labels that take part in the fit, −1 for unknown; by default none do, whatever y is."""
+        labels.none_used(type(self).__name__, y, n_samples)
+        return None
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None
     ) -> Array:
-        """Fit, then :meth:`transform` the same X (E12: without the pull of the contrast)."""
+        """Fit, then :meth:`transform` the same X (E12: without the pull of a contrast)."""
         return self.fit(X, y, view=view).transform(X)
 
-    def _identity(
-        self, ready: Preparation, windows: inputs.Windows, known: NDArray[np.intp] | None
-    ) -> list[Any]:
-        """Return what tells the data of a fit from other data, for checkpoints."""
-        layout = windows.layout
-        coupled = [] if layout is None else [layout.dims, layout.scales]
-        return [ready.n_samples, ready.center, ready.scale, ready.bases, known, *coupled]
+    # ---------------------------------------------------------------------------- what is learned
 
-    def _allowed_rank(self, shape: tuple[int, ...], windows: inputs.Windows) -> tuple[int, str]:
-        """Return the rank that windows of this shape (n, …) allow, and a word where it is less."""
-        if windows.layout is not None:
-            return start.allowed_coupled_rank(self.rank, shape[0], windows.layout.dims)
-        return start.allowed_rank(self.rank, shape)
-
-    def _solve(
-        self,
-        runs: Runs,
-        views: AnyViews,
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
-        nuisance: Array | None,
-    ) -> Fit:
-        """Run the iterations of a fit; nuisance differences (m, i) are scaled as the views are."""
-        first = views.draw()
-        contrast = self._contrast(first.n_samples, known, int(rng.integers(2**31)))
-        return runs.best(views, contrast, rng)
-
-    def _runs(
-        self,
-        ready: Preparation,
-        rank: int,
-        recorder: checkpoints.Recorder = checkpoints.NOTHING,
-    ) -> Runs:
-        """Return how the runs of a fit are made, once its data are prepared."""
-        settings = self._als
-        warm_up = settings.warm_up
-        return Runs(
-            name=type(self).__name__,
-            rank=rank,
-            dims=tuple(ready.center.shape),
-            bases=ready.bases,
-            block_dims=ready.block_dims,
-            alpha=self.alpha,
-            settings=settings,
-            warm_up=self._default_warm_up if warm_up is None else warm_up,
-            callback=self.callback,
-            verbose=bool(self.verbose),
-            recorder=recorder,
-            tuning=self._tuning,
-            nonnegative=self.nonnegative,
-        )
-
-    def _nuisance_rows(
-        self, nuisance: Any, windows: inputs.Windows, ready: Preparation
-    ) -> Array | None:
-        """Nuisance differences (m, I_1, …, I_K) of a fit, checked; None for none."""
-        if nuisance is None:
-            return None
-        if windows.layout is not None:
-            nuisance = blocks.fitted_rows(self, nuisance, "nuisance", windows.layout, ready.center)
-        return gls.checked(nuisance, tuple(ready.center.shape), ready.center.dtype)
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None, view: ViewLike = None) -> Self:
-        """Learn from one more batch of an endless stream.
-
-        The sums over windows that a factor update needs (E10) are kept and fade by
-        ``forgetting`` with each batch; mean and scale are running averages. ``features_`` and
-        ``labels_`` are those of the last batch. After ``fit``, or with a model from a file, the
-        sums are taken from the model itself: WᵀX = (WᵀW)Hᵀ.
-        """
-        self._check_parameters()
-        if self.nonnegative:
-            raise InvalidInputError(
-                f"{type(self).__name__}: nonnegative=True learns from all windows at once; call "
-                "fit, or pass nonnegative=False"
-            )
-        outcome = self._learn_batch(X, y, view)
-        learned.assign(self, {**learned.learned(self), **outcome.attributes})
-        if outcome.clipped:
-            checks.warn(outcome.clipped)
-        return self
-
-    def _learn_batch(self, X: ArrayLike, y: ArrayLike | None, view: ViewLike) -> Outcome:
-        """Learn from one more batch, or from the first one of a stream."""
-        before = self._model if self.__sklearn_is_fitted__() else None
-        if self.missing == "mask" and before is not None and before.metric is not None:
-            raise InvalidInputError(
-                "missing='mask': this model has a nuisance metric, which a stream can follow with "
-                "windows without gaps only; fit it with missing='mask', or fill the gaps"
-            )
-        if before is None:
-            windows, n_seen, n_batches = inputs.first_batch(self, X), 0, 0
-        else:
-            windows = inputs.next_batch(self, X, self._layout)
-            n_seen, n_batches = self.n_samples_seen_, self.n_batches_seen_
-        data = windows.data
-        n = data.n_samples or 0
-        known = self._labels_used(y, n, streaming=True)
-        rng = checks.generator(self.random_state, n_batches)
-        if before is None:
-            ready = self._prepare(windows, whole=True)
-            rank, clipped = self._allowed_rank((n, *data.dims), windows)
-        else:
-            ready, rank, clipped = self._followed(before, windows), self.rank_, ""
-        views = ready.views(data, inputs.second_view(self, windows, ready, view, rng)).draw()
-        contrast = self._contrast(n, known, int(rng.integers(2**31)), streaming=True)
-        past: Statistics | None = None
-        memory = Memory()
-        if before is None:
-            factors = self._runs(ready, rank).start(views, rng)
-        else:
-            factors = kernels.like(before.factors, [U.copy() for U in before.factors])
-            past = self._stream
-            if past is None:
-                past = models.past_sums(before, self.feature_gram_)
-            memory.centers = self.centers_
-        batch = stream.Batch(
-            views, factors, contrast, memory, past, self.alpha, self._als.forgetting, rng
-        )
-        with threads.for_work(n * int(np.prod(data.dims)) * rank):
-            factors, sums, terms = self._stream_step(batch)
-            monitor = Monitor(type(self).__name__, max_iter=1, tol=0.0)
-            if before is not None:
-                monitor.history = {k: list(v) for k, v in self.history_.items()}
-            monitor.record(terms)
-            fit = Fit(
-                factors,
-                contrast,
-                memory,
-                monitor.history,
-                converged=True,
-                interrupted=False,
-                monitor=monitor,
-                learned=self._stream_learned(contrast),
-                streaming=before is not None,
-            )
-            form, error = self._normal_form(fit, views, ready.bases)
-            model = self._cp_model(form, ready, None if before is None else before.metric)
-            W, V = form.W, form.V
-            if not model.is_plain:
-                W, V = model.encoded(views, ready.bases)
-                error = model.encoding_error(views)
-        so_far = sums.regauged(form.gain, form.order)
-        attributes = {
-            **windows.learned(),
-            **self._learned(fit, form, model, ready),
-            **_learned_features(W, V, error, ready),
-            "_stream": so_far,
-            "feature_gram_": so_far.WtW,
-            "n_samples_seen_": n_seen + n,
-            "n_batches_seen_": n_batches + 1,
+    def _attributes(
+        self, prepared: Prepared, fit: FitResult, solved: Solved | None
+    ) -> dict[str, Any]:
+        """Return the learned attributes of a fit; ``solved`` is None while it still runs."""
+        windows, dtype = prepared.windows, prepared.windows.dtype
+        error = fit.history["reconstruction_error"][-1]
+        if solved is not None and solved.error is None:
+            # Features at the final factors: those of the sums were of the factors before.
+            step = als.PlainStep(windows, self.alpha, self.missing == "mask")
+            sums = step(fit.factors)
+            fit = replace(fit, gram=sums.WtW)
+            left = sums.norm_squared - 2 * kernels.fitted_product(sums.Q, fit.factors)
+            left += kernels.inner(sums.WtW, kernels.gram(fit.factors))
+            if kernels.cancelled(left, sums.norm_squared, dtype):
+                left = step.residual(fit.factors, fit.factors)
+            error = float(np.sqrt(max(left, 0.0) / sums.norm_squared))
+            error *= solved.attributes.pop("error_rise", 1.0)
+        elif solved is not None and solved.error is not None:
+            error = solved.error
+        form = normal_form(fit.factors, fit.gram, windows.n, self.alpha, dtype)
+        metric = None if solved is None else solved.metric
+        blocks = [list(block) for block in kernels.blocks_of(form.factors)]
+        degeneracy, *opposed = diagnostics.most_opposed(form.factors, form.gram)
+        return {
+            **prepared.described,
+            "rank_": len(form.ridge),
+            "factors_": blocks if prepared.layout.coupled else blocks[0],
+            "weights_": form.weights,
+            "feature_gram_": form.gram,
+            "ridge_": form.ridge,
+            "center_": prepared.center.reshape(prepared.described["dims_"]),
+            "scale_": prepared.scale,
+            "nuisance_directions_": None if metric is None else metric.directions,
+            "nuisance_gains_": None if metric is None else metric.gains,
+            "degeneracy_": degeneracy,
+            "_opposed": opposed,
+            "reconstruction_error_": error,
+            "history_": {name: list(values) for name, values in fit.history.items()},
+            "n_iter_": len(fit.history["objective"]),
+            "interrupted_": fit.interrupted,
+            "converged_": fit.converged and not fit.interrupted,
+            **self._unfinished_attributes(),
+            **({} if solved is None else solved.attributes),
         }
-        return Outcome(attributes, fit, clipped)
 
-    def _followed(self, model: CPModel, windows: inputs.Windows) -> Preparation:
-        """Return mean and scale after a batch of a stream, and weights of its windows."""
-        assert isinstance(windows.data, source.ArraySource)
-        X = windows.data.X
-        now = models.followed(
-            model,
-            X,
-            self.n_samples_seen_,
-            self._als,
-            masked=self.missing == "mask",
-            huber=self.robust == "huber",
-        )
-        moved = replace(model, center=now.center, scale=now.scale)
-        coupled = self._coupling(windows)
-        return replace(moved.preparation(len(X)), root_weights=now.root_weights, **coupled)
-
-    def _stream_step(self, batch: stream.Batch) -> stream.Step:
-        """Learn from a batch of a stream."""
-        return stream.swept(batch)
-
-    def _stream_learned(self, contrast: Contrast) -> dict[str, Any]:
-        """Return learned attributes of a stream that only subclasses have."""
+    def _unfinished_attributes(self) -> dict[str, Any]:
+        """Return what attributes of a subclass are while a fit still runs."""
         return {}
 
-    def _normal_form(
-        self, fit: Fit, views: Views, bases: list[Array] | None
-    ) -> tuple[NormalForm, float]:
-        """Return a fit in normal form, checked, and its relative reconstruction error."""
-        final = fit.finished(views, self.alpha).final
-        assert final is not None
-        features, error = final
-        form = NormalForm.from_fit(fit, features, bases, self.alpha)
-        size = float(np.sqrt(views.norm_x / views.n_samples))
-        form.check(type(self).__name__, size, streaming=fit.streaming)
-        return form, error
+    @property
+    def _layout(self) -> Layout:
+        """Where the blocks of a window are in its row."""
+        if self.block_dims_ is None or self.block_scales_ is None:
+            return Layout((tuple(self.dims_),), False, (1.0,))
+        return Layout(self.block_dims_, True, self.block_scales_)
 
-    def _cp_model(
-        self, form: NormalForm, ready: Preparation, metric: gls.GLSMetric | None
-    ) -> CPModel:
-        """Return the model of a fit in normal form."""
-        power = self._overlap_power
+    @property
+    def _blocks(self) -> list[list[Array]]:
+        """The factors of each block."""
+        return [self.factors_] if self.block_dims_ is None else self.factors_
+
+    @property
+    def _factors(self) -> kernels.Factors:
+        """The factors as kernels take them."""
+        return kernels.CoupledFactors(self._blocks)
+
+    @property
+    def _model(self) -> CPModel:
+        """The fitted model as arrays."""
+        rows, gains = self.nuisance_directions_, self.nuisance_gains_
+        metric = None if rows is None or gains is None else NuisanceMetric(rows, gains)
         return CPModel(
-            form.factors, form.ridge, ready.center, ready.scale, metric, power, self._only_parts
+            self._factors,
+            self.ridge_,
+            self.center_.reshape(-1),
+            self.scale_,
+            metric,
+            self._overlap_power,
+            self.nonnegative and self._overlap_power == 1.0,
         )
 
     @property
@@ -562,153 +544,39 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         """Exponent that divides the overlap between components; 1 for the coordinates of E12."""
         return 1.0
 
-    @property
-    def _only_parts(self) -> bool:
-        """Whether features have no negative entries, too; those in a metric are linear."""
-        return self.nonnegative and self._overlap_power == 1.0
-
-    # ---------------------------------------------------------------- scaling and views
-
-    def _prepare(self, windows: inputs.Windows, *, whole: bool = False) -> Preparation:
-        """Learn mean and scale, and bases unless the ``whole`` tensors are to be fitted."""
-        data, layout = windows.data, windows.layout
-        if self.nonnegative and source.is_spread(data):
-            raise InvalidInputError(
-                "nonnegative=True needs the windows in this process; pass nonnegative=False, or "
-                "X.compute()"
-            )
-        wanted = None if whole or layout is not None else self._als.compress
-        if layout is not None and not isinstance(self._als.compress, str | None):
-            checks.warn(
-                f"compress={self._als.compress} is not used: coupled blocks are fitted as they "
-                "are; leave it out",
-            )
-        settings: dict[str, Any] = {
-            "center": self._als.center,
-            "scale": self._als.scale,
-            "tuning": self._tuning,
-        }
-        if self.robust == "huber":
-            dims = windows.block_dims or ()
-            ready = robust.prepare(data, wanted, self.rank, **settings, block_dims=dims)
-        else:
-            ready = prepare(data, wanted, self.rank, **settings)
-        return replace(ready, **self._coupling(windows))
-
-    def _coupling(self, windows: inputs.Windows) -> dict[str, Any]:
-        """Return what a preparation knows of coupled blocks."""
-        if windows.layout is None:
-            return {}
-        dims = windows.layout.dims
-        return {
-            "block_dims": dims,
-            "block_shares": blocks.shares_of(self.block_weights, len(dims)),
-        }
-
-    # ---------------------------------------------------------------- what is learned
-
-    def _learned(
-        self, fit: Fit, form: NormalForm, model: CPModel, ready: Preparation
-    ) -> dict[str, Any]:
-        """Return the learned attributes of a fit in normal form."""
-        factors, metric = form.factors, model.metric
-        if ready.block_dims:
-            own: list[Any] = [list(block) for block in kernels.blocks_of(factors)]
-        else:
-            own = list(factors)
-        degeneracy, *opposed = diagnostics.most_opposed(factors, form.gram)
-        directions = None if metric is None else metric.directions
-        return {
-            "rank_": len(form.ridge),
-            "factors_": own,
-            "weights_": form.weights,
-            "feature_gram_": form.gram,
-            "ridge_": form.ridge,
-            "centers_": form.centers,
-            "center_": ready.center,
-            "scale_": ready.scale,
-            "core_dims_": ready.dims,
-            "nuisance_directions_": directions
-            if directions is None
-            else directions.reshape(-1, *ready.center.shape),
-            "nuisance_gains_": None if metric is None else metric.gains,
-            "degeneracy_": degeneracy,
-            "_opposed": opposed,
-            "history_": fit.history,
-            "n_iter_": len(fit.history["objective"]),
-            "interrupted_": fit.interrupted,
-            "converged_": fit.converged and not fit.interrupted,
-            "_labels": fit.memory.labels,
-            **fit.learned,
-        }
-
-    @property
-    def _layout(self) -> blocks.Layout | None:
-        """Where coupled blocks are in a row; None for one tensor."""
-        dims, scales = self.block_dims_, self.block_scales_
-        return None if dims is None or scales is None else blocks.Layout(dims, scales)
-
-    @property
-    def _factors(self) -> kernels.Factors:
-        """The factors as kernels take them: in blocks where these are coupled."""
-        if self.block_dims_ is None:
-            return self.factors_
-        return kernels.CoupledFactors(self.factors_)
-
-    @property
-    def _model(self) -> CPModel:
-        """The fitted model as arrays."""
-        rows, gains = self.nuisance_directions_, self.nuisance_gains_
-        metric = None
-        if rows is not None and gains is not None:
-            metric = gls.GLSMetric(rows.reshape(len(rows), -1), gains)
-        power = self._overlap_power
-        return CPModel(
-            self._factors, self.ridge_, self.center_, self.scale_, metric, power, self._only_parts
-        )
-
-    # ---------------------------------------------------------------- using the model
-
-    @property
-    def labels_(self) -> NDArray[np.intp]:
-        """Pseudo class of each fitted window."""
-        check_is_fitted(self, "factors_")
-        if self._labels is None:
-            count = self._cluster_count(len(self.features_))
-            if source.is_dask(self.features_):
-                from tensorcontrast.distributed.labels import lazy_labels
-
-                self._labels = lazy_labels(
-                    self.features_, count, self.centers_, self._tuning.kmeans
-                )
-            elif self.centers_ is not None:
-                self._labels = nearest(cluster_space(self.features_), self.centers_)
-            else:
-                found = cluster(self.features_, count, seed=0, tuning=self._tuning.kmeans)
-                self._labels = found[0]
-        return self._labels
-
-    def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
-        """``n_clusters``; by default the number of known classes, or else min(8, n // 2)."""
-        if self.n_clusters is not None:
-            return int(self.n_clusters)
-        return n_classes if n_classes else max(1, min(8, n_samples // 2))
+    # ------------------------------------------------------------------------------ using the model
 
     def transform(self, X: ArrayLike) -> Array:
         """Features ``w = xH(HᵀH + αI)⁻¹`` of new windows, (n, rank_). Equations E12, E22, E23.
 
-        X is of the kind that was fitted: one tensor per window, or a list of coupled blocks.
+        X is of the kind that was fitted: one tensor per window, or a list of coupled blocks. The
+        features of a Dask array are a Dask array.
 
         With ``missing="mask"`` NaN entries are left out: w solves the same equations over the
         observed entries of each window.
 
         Features of a window do not depend on those that it is transformed with, but for the order
-        in which matrix products add: alone, in a batch or in a chunk of a Dask array they agree to
-        1e-5 of the length of the row in float32, and to 1e-13 in float64.
+        in which matrix products add: they agree to 1e-5 of the length of the row in float32, and to
+        1e-13 in float64.
         """
         check_is_fitted(self, "factors_")
-        data = inputs.to_transform(self, X, self._layout)
-        return self._model.features(data, masked=self.missing == "mask")
+        windows, layout = self._fitted_windows(X)
+        encode = self._model.encoder(gaps=self.missing == "mask")
+        if layout.scales != (1.0,) * len(layout.scales):
+            windows = windows.scaled(np.zeros(layout.size), layout.factor)
+        lazy = getattr(windows, "lazy_map", None)
+        if lazy is not None:
+            found: Array = lazy(encode, self.rank_)
+            return found
+        if self.missing == "mask" and isinstance(windows, ArrayWindows):
+            missing.warn_of_empty(int(np.isnan(windows.rows).all(axis=1).sum()))
+        with threads.for_work(windows.n * encode.projector.size):
+            return windows.map(encode)
+
+    def _fitted_windows(self, X: Any) -> tuple[Windows, Layout]:
+        """Return windows for the fitted model, and where their blocks are and how to scale them."""
+        layout = self._layout
+        return read_windows(self, X, fitted=layout).windows, layout
 
     def inverse_transform(self, W: ArrayLike) -> Any:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1.
@@ -718,14 +586,16 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         """
         check_is_fitted(self, "factors_")
         W = checks.check_features(W, self.rank_, self.center_.dtype)
-        tensors, layout = self._model.reconstructed(W), self._layout
-        return tensors if layout is None else layout.split(tensors)
+        tensors = self._layout.split(self._model.reconstructed(W))
+        return tensors if self._layout.coupled else tensors[0]
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Share of the variance of X about the model's mean that the features explain."""
         W = np.asarray(checks.plain_output(self, X))
-        model, data = self._model, inputs.to_transform(self, X, self._layout)
-        return model.explained(data, model.coordinates(W))
+        windows, layout = self._fitted_windows(X)
+        if layout.scales != (1.0,) * len(layout.scales):
+            windows = windows.scaled(np.zeros(layout.size), layout.factor)
+        return self._model.explained(windows, W)
 
     def diagnose(
         self,
@@ -797,37 +667,32 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         other: Self = clone(self).set_params(random_state=seed, callback=None, verbose=False)
         return other
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast.io import model_files
-
-        check_is_fitted(self, "factors_")
-        model_files.save_model(self, path)
-
     def _check_learned(self) -> None:
         """Raise where the learned attributes of a loaded model do not fit each other."""
-        dims = tuple(self.dims_)
-        blocks.check_layout(self.block_dims_, self.block_scales_, self.factors_, dims)
-        if self.block_dims_ is not None:
-            blocks.shares_of(self.block_weights, len(self.block_dims_))
-        shapes = [U.shape for U in self._factors]
+        layout = self._layout
+        shapes = [[U.shape for U in block] for block in self._blocks]
+        wanted = [[(size, self.rank_) for size in block] for block in layout.dims]
         if (
-            shapes != start.shapes(self.dims_, self.rank_, self.block_dims_ or ())
+            shapes != wanted
+            or len(layout.scales) != len(layout.dims)
+            or not all(isinstance(s, Real) and 0 < float(s) < np.inf for s in layout.scales)
             or self.center_.shape != tuple(self.dims_)
+            or self.center_.size != layout.size
             or self.ridge_.shape != (self.rank_,)
             or self.n_features_in_ != self.dims_[0]
             or not (np.isfinite(self.scale_) and self.scale_ > 0)
         ):
             raise InvalidInputError(
                 f"factors of shapes {shapes} and a mean of shape {self.center_.shape} do not make "
-                f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
-                f"{tuple(self.dims_)}"
+                f"a model of rank {self.rank_} and scale {self.scale_} for windows {layout.dims}"
             )
-        models.check_metric(
-            self.nuisance_directions_, self.nuisance_gains_, dims, self.center_.dtype
+        if layout.coupled:
+            shares_of(self.block_weights, len(layout.dims))
+        check_metric(
+            self.nuisance_directions_, self.nuisance_gains_, layout.size, self.center_.dtype
         )
 
-    # ---------------------------------------------------------------- scikit-learn
+    # --------------------------------------------------------------------------------- scikit-learn
 
     @property
     def _n_features_out(self) -> int:
@@ -842,3 +707,25 @@ class CPEstimator(NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEsti
         tags.input_tags.allow_nan = self.missing == "mask"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def rows_in_memory(windows: Windows, name: str) -> Array:
+    """Return all windows as rows in memory; raise where they are on Dask."""
+    if isinstance(windows, ArrayWindows):
+        return windows.rows
+    if hasattr(windows, "lazy_map"):
+        raise InvalidInputError(
+            f"{name} needs all windows in this process; pass X.compute(), or use PLC() or CPD()"
+        )
+    return windows.map(np.asarray)
+
+
+def check_autosave(after: Any, batch_size: int | None) -> None:
+    """Raise where a fit by mini-batches is to be saved while it runs."""
+    if after is not None and batch_size is not None:
+        raise InvalidInputError("autosave= is for sweeps over all windows; leave batch_size out")
+
+
+def is_on_dask(X: Any) -> bool:
+    """Whether X is a Dask array, or a list of some."""
+    return is_dask(X) or (isinstance(X, list | tuple) and any(map(is_dask, X)))

@@ -9,35 +9,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.decompose.base import CPEstimator
-from tensorcontrast.solvers import nonnegative as nonnegatives
-from tensorcontrast.solvers.als import AnyViews, Contrast, no_contrast
-from tensorcontrast.solvers.runs import Fit, Runs
-from tensorcontrast.solvers.settings import ALS
+from tensorcontrast.cp import kernels
+from tensorcontrast.decompose.base import CPEstimator, Prepared, Solved, rows_in_memory
+from tensorcontrast.decompose.views import read_view
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.solvers.convergence import Monitor
+from tensorcontrast.solvers.nonnegative import NonnegativeStep
+from tensorcontrast.solvers.paper import NoContrast, PaperResult, TwoViewStep, fit_two_views
+
+Array = NDArray[Any]
 
 
 class CPD(CPEstimator):
     r"""Canonical polyadic decomposition with shared factors and one feature vector per window.
 
     Minimises :math:`\tfrac12\|X - WH^\top\|^2 + \tfrac\alpha2(\|W\|^2 + \sum_k\|U_k\|^2)` where
-    H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0).
+    H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0). With a second
+    ``view`` in :meth:`fit`, both views share the factors.
 
     Parameters
     ----------
     rank : int, default=32
-        Number of components and so of features. Where the data allows fewer, fewer are used.
+        Number of components and so of features. Where the windows allow fewer, fewer are used.
     alpha : float, default=1e-3
-        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: the
-        data are scaled to a mean squared norm of 1 per window, so that finer sampling does not
-        change what α means. The reconstruction is a sum over windows: against 1,000 of them the
-        same α weighs a tenth of what it does against 100. Where a random start would meet less of
-        the data than 10 α, as very long windows do, one sweep with a smaller ridge comes first.
-        Where α outweighs the data after all, ``fit`` raises an error.
-    als : ALS, optional
-        Settings of alternating least squares: iterations, tolerance, starts, mini-batches,
-        compression. Default: ``ALS()``.
-    n_clusters : int, optional
-        Clusters of ``labels_``. Default: min(8, n // 2).
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window:
+        windows are scaled to a mean squared norm of 1, so that finer sampling does not change what
+        α means. The reconstruction is a sum over windows: against 1,000 of them the same α weighs a
+        tenth of what it does against 100. Where a random start would meet less of the data than 10
+        α, as very long windows do, one sweep with a smaller ridge comes first. Where α outweighs
+        the data after all, ``fit`` raises an error.
+    max_iter : int, default=200
+        Sweeps at most.
+    tol : float, default=2e-5
+        The fit has converged once the objective changes by less than this share of the variance,
+        twice in a row; 0 runs all ``max_iter`` sweeps.
+    n_init : int, default=1
+        Random starts; the one with the lowest objective is kept.
+    init : "random" or list of arrays, default="random"
+        Factors to start from: one array (I_k, rank) per mode, for coupled blocks a list per block.
+    center, scale : bool, default=True
+        Subtract the mean tensor, and scale to a mean squared norm of 1 per window.
     block_weights : sequence of float, optional
         Share of the variance that each coupled block gets (E22). Default: equal shares.
     dtype : {"float32", "float64"}, optional
@@ -45,16 +56,12 @@ class CPD(CPEstimator):
     missing : {"error", "mask"}, default="error"
         What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
         With "mask" these are left out of the objective, of mean and scale and of ``transform``.
-        Windows are then fitted whole, without compression.
-    robust : "huber" or None, default=None
-        With "huber", windows with an unusually large residual count less, in mean, scale and
-        factors, so that a few artefacts cannot shape the model.
     nonnegative : bool, default=False
         Keep factors and features at zero or above (HALS), so that components are parts that add
         up: profiles without alternating signs, for magnitude spectrograms and other data without
         negative entries. The mean is then not subtracted: ``center_`` is zero, and errors and
         explained variance are relative to the data themselves. ``transform`` solves non-negative
-        least squares. Not for Dask arrays, ``partial_fit``, ``missing="mask"`` and ``compress``.
+        least squares. For windows in memory, without missing values.
     random_state : int, RandomState or None
         Seeds the first factors, views and clusters.
     callback : callable, optional
@@ -73,36 +80,25 @@ class CPD(CPEstimator):
     block_scales_ : tuple of float, or None
         What each coupled block was multiplied with, √λ of E22; 1 for the first.
     weights_ : (rank_,) array
-        Root mean square of each feature over the fitted windows.
-    features_ : (n, rank_) array
-        Features of the fitted windows.
-    view_features_ : (n, rank_) array or None
-    labels_ : (n,) int array
-        Clusters of ``features_``.
-    rank_, n_iter_ : int
-    core_dims_ : tuple of int
-        Dims of what was fitted: those of the core, or of the windows.
+        Root mean square of each coordinate of E12 over the fitted windows.
+    rank_, n_iter_, n_samples_seen_ : int
     center_ : array (I_1, …, I_K)
         Mean tensor; for coupled blocks one row with all of them, multiplied with their scales.
     scale_ : float
+        Root mean squared norm of a window about the mean.
     feature_gram_ : (rank_, rank_) array
-        WᵀW summed over both views: the weight of what was seen, for ``partial_fit``.
-    centers_ : (n_clusters, rank_) array or None
-        Centres of the pseudo classes, in features scaled to unit variance.
+        WᵀW of the coordinates of E12 over the fitted windows.
     ridge_ : (rank_,) array
         ``alpha`` in the scale of the normal form.
-    sample_weight_ : (n,) array or None
-        Weights of the fitted windows, with ``robust``.
     degeneracy_ : float
         Most negative congruence of two components: near −1 they cancel each other, which a
         warning tells.
     reconstruction_error_ : float
-        ‖X − X̂‖/‖X‖ of the centred data.
+        ‖X − X̂‖/‖X‖ of the centred windows.
     history_ : dict of lists
-        Terms of each iteration. While iterations go over a sketch, what lies outside of it counts
-        as not reconstructed, so that the error falls when the last sweeps see all windows.
-    interrupted_ : bool
-        Whether Ctrl-C ended the fit.
+        Terms of each iteration.
+    converged_, interrupted_ : bool
+        Whether the objective settled, and whether Ctrl-C ended the fit.
 
     References
     ----------
@@ -123,12 +119,15 @@ class CPD(CPEstimator):
         rank: int = 32,
         *,
         alpha: float = 1e-3,
-        als: ALS | None = None,
-        n_clusters: int | None = None,
+        max_iter: int = 200,
+        tol: float = 2e-5,
+        n_init: int = 1,
+        init: str | Sequence[Any] = "random",
+        center: bool = True,
+        scale: bool = True,
         block_weights: Sequence[float] | None = None,
         dtype: str | None = None,
         missing: str = "error",
-        robust: str | None = None,
         nonnegative: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
@@ -136,32 +135,61 @@ class CPD(CPEstimator):
     ) -> None:
         self.rank = rank
         self.alpha = alpha
-        self.als = als
-        self.n_clusters = n_clusters
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init = init
+        self.center = center
+        self.scale = scale
         self.block_weights = block_weights
         self.dtype = dtype
         self.missing = missing
-        self.robust = robust
         self.nonnegative = nonnegative
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
 
-    def _contrast(
-        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> Contrast:
-        return nonnegatives.contrast if self.nonnegative else no_contrast
-
     def _solve(
         self,
-        runs: Runs,
-        views: AnyViews,
+        prepared: Prepared,
+        rank: int,
         known: NDArray[np.intp] | None,
+        view: Any,
+        init: Any,
         rng: np.random.Generator,
-        nuisance: Any,
-    ) -> Fit:
-        fit = super()._solve(runs, views, known, rng, nuisance)
-        if self.nonnegative:
-            final = nonnegatives.final(views.draw(), fit.factors, self.alpha)
-            return replace(fit, final=final)
-        return fit
+        monitor: Monitor,
+        *,
+        after: Any,
+        **more: Any,
+    ) -> Solved:
+        if view is not None:
+            if self.nonnegative:
+                raise InvalidInputError("nonnegative=True takes no view; fit the windows alone")
+            V = read_view(view, prepared, rng, type(self).__name__)
+            step = TwoViewStep(
+                rows_in_memory(prepared.windows, "a second view"), V.draw, NoContrast(), self.alpha
+            )
+
+            def attempt() -> PaperResult:
+                return fit_two_views(
+                    step,
+                    self._start(prepared, rank, init, rng),
+                    monitor=monitor,
+                    warm_up=0,
+                    batch_size=None,
+                    step_size=1.0,
+                    rng=rng,
+                    after_sweep=after,
+                )
+
+            found = self._best_start(attempt, init, monitor)
+            return Solved(found.fit, found.error)
+        fit = self._fit_cpd(prepared, rank, init, rng, monitor, after)
+        if not self.nonnegative:
+            return Solved(fit)
+        rows = rows_in_memory(prepared.windows, "nonnegative=True")
+        W = NonnegativeStep(rows, self.alpha).final(fit.factors)
+        left = kernels.residual_direct(rows, W, fit.factors)
+        error = float(np.sqrt(left / kernels.row_norms_squared(rows).sum()))
+        gram = W.T.astype(np.float64) @ W
+        return Solved(replace(fit, gram=gram), error)

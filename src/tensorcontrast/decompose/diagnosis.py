@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorcontrast.cp import diagnostics, kernels
-from tensorcontrast.decompose import blocks, inputs
+from tensorcontrast.decompose import inputs
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.sources.source import is_dask
+from tensorcontrast.solvers.windows import is_dask
 from tensorcontrast.utils import checks
 
 __all__ = [
@@ -98,14 +99,25 @@ class SeedNumber:
     other_seeds: tuple[float, ...]
 
     @property
+    def is_meaningful(self) -> bool:
+        """Whether the value says anything; a core consistency below 0 does not."""
+        return _is_meaningful(self.name, self.value)
+
+    @property
     def shown(self) -> str:
-        """The value for people: how far below −100 a core consistency is means nothing."""
-        return "below −100" if self.value < -100 else f"{self.value:.3f}"
+        """The value for people."""
+        return f"{self.value:.3f}" if self.is_meaningful else "not meaningful"
 
     @property
     def moves(self) -> float | None:
-        """Largest change under another seed; None where none was fitted."""
+        """Largest change under another seed; None where none was fitted, or means nothing."""
+        if not all(_is_meaningful(self.name, v) for v in (self.value, *self.other_seeds)):
+            return None
         return max((abs(v - self.value) for v in self.other_seeds), default=None)
+
+
+def _is_meaningful(name: str, value: float) -> bool:
+    return value >= 0 or not name.startswith("core consistency")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,9 +283,11 @@ def diagnose(
     random_state: int = 0,
 ) -> Diagnosis:
     """Diagnose a fitted CP estimator; see :meth:`.CPEstimator.diagnose`."""
-    for name, count in (("n_seeds", n_seeds), ("n_splits", n_splits)):
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+    counts = {"n_seeds": n_seeds, "n_splits": n_splits, "random_state": random_state}
+    for name, count in counts.items():
+        if not isinstance(count, Integral) or isinstance(count, bool) or count < 0:
             raise InvalidInputError(f"{name}={count!r} must be a whole number of at least 0")
+    n_seeds, n_splits, random_state = map(int, counts.values())
     X = in_memory(model, X)
     rows = rows_of(model, X)
     codes = group_codes(groups, len(rows))
@@ -289,7 +303,7 @@ def diagnose(
     others, seed_features, split_features = [], [], []
     extra = {name: v for name, v in (("y", y), ("view", view)) if v is not None}
     seeded = [other_seed(model, k) for k in range(n_seeds)]
-    if not isinstance(model._als.init, str):
+    if not isinstance(model.init, str):
         notes.append("the fit starts from factors that were given, so that seeds change nothing")
     for seed in seeded:
         other = fitted_quietly(model._unfitted(seed), X, extra)
@@ -557,24 +571,23 @@ def _outliers(own: Measured) -> tuple[WindowDiagnosis, ...]:
 
 def in_memory(model: Any, X: Any) -> Any:
     """Return windows in memory: an array, or coupled blocks."""
-    parts = blocks.given(X, coupled=model.block_dims_ is not None)
-    arrays = parts if isinstance(parts, list) else [X.rows if isinstance(X, blocks.Joined) else X]
+    parts = inputs.coupled_blocks(X, coupled=model.block_dims_ is not None)
+    arrays = parts if isinstance(parts, list) else [X.rows if isinstance(X, inputs.Joined) else X]
     if any(map(is_dask, arrays)):
         raise InvalidInputError(
             "diagnose fits the model several times, in this process; pass some of the "
             "windows of the Dask array, in memory"
         )
-    if isinstance(parts, blocks.Joined):
+    if isinstance(parts, inputs.Joined):
         return parts
     return np.asarray(X) if parts is None else tuple(np.asarray(part) for part in parts)
 
 
 def rows_of(model: Any, X: Any) -> Array:
     """Windows (n, i), centred and scaled as the model has them."""
-    data = inputs.to_transform(model, X, model._layout)
-    ready = model._model.preparation(0)
-    found = [block.reshape(len(block), -1) for block in ready.centred(data)]
-    rows = np.concatenate(found)
+    windows, layout = model._fitted_windows(X)
+    center, scale = model.center_.reshape(-1), model.scale_
+    rows: Array = windows.scaled(center / layout.factor, layout.factor / scale).map(np.asarray)
     if np.isnan(rows).any():
         raise InvalidInputError(
             "diagnose needs windows without missing values; leave those with NaN out"
@@ -586,21 +599,25 @@ def _same_windows(model: Any, rows: Array) -> bool:
     """Whether these can be the windows of the fit: as many, and with its mean."""
     if len(rows) != model.n_samples_seen_:
         return False
-    if not model.center_.any() or model.sample_weight_ is not None:
-        return True  # nothing to compare
     mean = rows.mean(axis=0, dtype=np.float64)
-    return float(np.linalg.norm(mean)) <= 1e-3
+    return not model.center_.any() or float(np.linalg.norm(mean)) <= 1e-3
 
 
 def group_codes(groups: Any, n: int) -> NDArray[np.intp]:
     if groups is None:
         return np.arange(n)
-    found = np.asarray(groups)
-    if found.shape != (n,):
+    try:
+        names = np.asarray(groups)
+        codes = np.unique(names, return_inverse=True)[1]
+    except (TypeError, ValueError) as error:  # lists of lists, names that have no order
         raise InvalidInputError(
-            f"groups has shape {found.shape}; one entry is needed for each of the {n} windows"
+            f"groups must hold one number or one text for each window: {error}"
+        ) from None
+    if names.shape != (n,):
+        raise InvalidInputError(
+            f"groups has shape {names.shape}; one entry is needed for each of the {n} windows"
         )
-    return np.unique(found, return_inverse=True)[1].astype(np.intp)
+    return codes.astype(np.intp)
 
 
 def too_few(codes: NDArray[np.intp]) -> str:
@@ -615,8 +632,8 @@ def too_few(codes: NDArray[np.intp]) -> str:
 
 def take(X: Any, at: NDArray[np.intp]) -> Any:
     """Return some windows of an array or of coupled blocks."""
-    if isinstance(X, blocks.Joined):
-        return blocks.Joined(X.rows[at], X.dims)
+    if isinstance(X, inputs.Joined):
+        return inputs.Joined(X.rows[at], X.dims)
     return tuple(part[at] for part in X) if isinstance(X, tuple) else X[at]
 
 

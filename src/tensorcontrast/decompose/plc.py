@@ -1,91 +1,173 @@
-"""PLC: the CP model with a contrast over the pseudo graph of its own features (E2–E14)."""
+"""PLC: features turned towards the classes by a contrast over a pseudo graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from tensorcontrast.cp import gls
-from tensorcontrast.decompose.base import CPEstimator, Resume
+from tensorcontrast.cp.kmeans import class_sums, cluster, cluster_space, nearest
+from tensorcontrast.cp.metric import OVERLAP_POWER, projector
+from tensorcontrast.decompose.base import (
+    CPEstimator,
+    Prepared,
+    Solved,
+    check_autosave,
+    rows_in_memory,
+)
+from tensorcontrast.decompose.inputs import Joined
+from tensorcontrast.decompose.views import read_view
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import gradient as gradients
-from tensorcontrast.solvers import pseudo_laplacian, stream
-from tensorcontrast.solvers.als import AnyViews, Contrast, no_contrast
-from tensorcontrast.solvers.runs import Fit, Runs
-from tensorcontrast.solvers.semi_supervised import given_labels
-from tensorcontrast.solvers.settings import ALS, Gradient, PaperALS
+from tensorcontrast.solvers.convergence import Monitor
+from tensorcontrast.solvers.metric import checked_nuisance, contrast_metric
+from tensorcontrast.solvers.paper import (
+    PaperResult,
+    PLCContrast,
+    TwoViewStep,
+    fit_two_views,
+    largest_beta,
+)
+from tensorcontrast.solvers.semi_supervised import given_labels, likely_classes
+from tensorcontrast.utils import checks
 
 Array = NDArray[Any]
+Labels = NDArray[np.intp]
+
+MAX_CLUSTERS, MIN_WINDOWS_PER_CLUSTER = 30, 4
+"""Limits of the default number of clusters; of more, rounding decides which window is in which."""
+
+MAX_METRIC_WINDOWS = 2**14
+"""Windows from which pseudo classes and metric are found; of more, so many evenly spaced."""
+
+DEFAULT_BETA = 0.03
+"""Weight of the contrast in Algorithm 1 for ``beta=None``."""
+
+
+class Algorithm1(BaseEstimator):
+    """Settings of the paper's Algorithm 1, for ``PLC(algorithm1=…)``.
+
+    Parameters
+    ----------
+    beta : float, "auto" or None, default=None
+        Weight of the contrast, a sum over windows. "auto" takes the largest that keeps the
+        reconstruction error within 1 + ``epsilon`` of a fit without (E14). None is 0.03.
+    warm_up : int, default=5
+        Sweeps without contrast at the start.
+    laplacian : {"signed", "literal"}, default="signed"
+        "literal" keeps the identity inside L, which pulls against the invariance (E5).
+    units : {"sample", "paper"}, default="sample"
+        With "paper", β and γ are the symbols of the paper: E6 is a mean over the N windows, so that
+        ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
+    trans_inv : bool, default=True
+        False is the ablation without transformation invariance.
+    same_view : bool, default=False
+        True is the ablation in which the contrast stays within the data's own view (E4).
+    augment : callable, optional
+        ``augment(X, rng)`` makes the view when ``fit`` is given none; of coupled blocks it gets and
+        returns a list. Default: noise and masking at the tensor level.
+    fresh_views : bool, default=False
+        Draw the augmented view anew in each iteration.
+    batch_size : int, optional
+        Windows of a mini-batch. Default: all windows.
+    step_size : float, default=1
+        Step towards the solution of each mini-batch.
+
+    Examples
+    --------
+    >>> from tensorcontrast import PLC, Algorithm1
+    >>> PLC(rank=8, algorithm1=Algorithm1(beta=0.1)).algorithm1
+    Algorithm1(beta=0.1)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
+        "warm_up": [Interval(Integral, 0, None, closed="left")],
+        "laplacian": [StrOptions({"signed", "literal"})],
+        "units": [StrOptions({"sample", "paper"})],
+        "trans_inv": ["boolean"],
+        "same_view": ["boolean"],
+        "augment": [callable, None],
+        "fresh_views": ["boolean"],
+        "batch_size": [Interval(Integral, 2, None, closed="left"), None],
+        "step_size": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        beta: float | str | None = None,
+        warm_up: int = 5,
+        laplacian: str = "signed",
+        units: str = "sample",
+        trans_inv: bool = True,
+        same_view: bool = False,
+        augment: Callable[[Array, np.random.Generator], Array] | None = None,
+        fresh_views: bool = False,
+        batch_size: int | None = None,
+        step_size: float = 1.0,
+    ) -> None:
+        self.beta = beta
+        self.warm_up = warm_up
+        self.laplacian = laplacian
+        self.units = units
+        self.trans_inv = trans_inv
+        self.same_view = same_view
+        self.augment = augment
+        self.fresh_views = fresh_views
+        self.batch_size = batch_size
+        self.step_size = step_size
 
 
 class PLC(CPEstimator):
-    r"""Pseudo-Laplacian Contrast tensor decomposition: class-aware features without labels.
+    r"""Pseudo-Laplacian contrast: a CP model whose features tell classes apart, without labels.
 
-    The paper minimises, over features of both views and shared factors,
-
-    .. math:: \tfrac12\|X - WH^\top\|^2 + \tfrac12\|\tilde X - \tilde WH^\top\|^2
-              + \tfrac\alpha2(\|W\|^2 + \|\tilde W\|^2 + \sum_k\|U_k\|^2) + \beta\,\ell_{PLC}
-
-    with :math:`\ell_{PLC} = \sum_n [-\langle\hat w_n,\hat{\tilde w}_n\rangle -
-    \tfrac{\gamma}{N-1}\sum_j S_{nj}\langle\hat w_n,\hat{\tilde w}_j\rangle]`, where S joins
-    windows of one cluster of W and parts the others, and is found anew each iteration (E8, E11).
-
-    The default solver has a closed form of both terms for features that are a linear function of
-    the window (E23). Directions in which a window and its augmentations differ, and directions in
-    which windows of one pseudo class differ, weigh less in the features, as far as the
-    reconstruction stays within ``1 + epsilon`` of that of the CPD.
+    A CPD gives features, clusters of these a signed pseudo graph, and the contrast over the graph
+    (E7) turns the features: what differs between windows of one pseudo class, and between two
+    augmentations of one window, weighs less. This happens in closed form, by generalised least
+    squares in a nuisance metric that is as strong as the ε-region allows (E14, E23). The paper's
+    iterations are ``PLC(algorithm1=Algorithm1())``; :meth:`paper` gives its literal reading.
 
     Parameters
     ----------
     rank : int, default=32
-        Number of components and so of features.
-    solver : {"gls", "tied", "als"}, default="gls"
-        "gls" fits a CPD, then finds pseudo classes and the nuisance metric of generalised least
-        squares from each other (E23). "tied" descends by Adam from a CPD on a softmax contrast of
-        encoded features (E19, E20). "als" is the paper's Algorithm 1, in which the features are
-        free (E11); see :meth:`paper`.
-    n_clusters : int, optional
-        Classes of the pseudo graph. Default: min(100, n // 4) for "gls" and "tied", since small
-        clusters are nearly pure; for "als" the classes of ``y`` with ``graph="true"``, else
-        min(8, n // 2).
-    alpha : float, default=1e-3
-        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window: the
-        data are scaled to a mean squared norm of 1 per window, so that finer sampling does not
-        change what α means. The reconstruction is a sum over windows: against 1,000 of them the
-        same α weighs a tenth of what it does against 100. Where a random start would meet less of
-        the data than 10 α, as very long windows do, one sweep with a smaller ridge comes first.
-        Where α outweighs the data after all, ``fit`` raises an error.
-    beta : float, "auto" or None, default=None
-        Weight of the contrast for "als" (None is 0.03) and "tied" (None is 0.07); "gls" has
-        ``epsilon`` in its place, and no contrast with ``beta=0``. "auto" takes the largest β
-        that keeps the reconstruction error within ``1 + epsilon`` of that of the fit with β = 0
-        (E14). 0 is the paper's ablation without PLC.
-    gamma : float, default=1.0
-        Weight of the pseudo graph against the augmentation; 0 is the ablation without it.
+        Number of components and so of features. Where the windows allow fewer, fewer are used.
+    gamma : float, default=1
+        Weight of the pseudo graph against that of the augmentation.
     epsilon : float, default=0.05
-        How far the reconstruction error may rise above that of the fit with β = 0 (E14), relative
-        to it: for the nuisance metric ("gls") and for ``beta="auto"``.
-    graph : {"pseudo", "true", "same-view"}, default="pseudo"
-        "true": the labels y of ``fit`` make the graph (the paper's upper bound); windows with
-        label −1 join by cluster. "same-view": pseudo graph within the data's view (E4).
+        How much larger than without the contrast the reconstruction error may be (E14).
+    n_clusters : int, optional
+        Clusters of the pseudo graph. Default: a quarter of the windows, at most 30; for Algorithm
+        1 the number of known classes, or else 8.
     clusterer : scikit-learn clusterer, optional
-        Anything with ``fit_predict``. Default: k-means with a warm start on centred, scaled
-        features, its first centres from at most 20,000 windows.
-    augment : callable, optional
-        ``augment(X, rng)`` makes the view when ``fit`` is given none. Default: noise and masking
-        at the tensor level; no view for "gls".
-    als : ALS or PaperALS, optional
-        Settings of alternating least squares: iterations, tolerance, starts, mini-batches,
-        compression; for "gls" and "tied" those of the CPD that they start from. ``PaperALS`` adds
-        the literal options of the paper. Default: ``ALS()``.
-    gradient : Gradient, optional
-        Settings of "tied": epochs, learning rate, temperature. Default: ``Gradient()``.
+        Anything with ``fit_predict``. Default: k-means.
+    graph : {"pseudo", "true"}, default="pseudo"
+        "true" joins windows by the labels ``y`` of :meth:`fit` alone.
+    algorithm1 : Algorithm1, optional
+        Fit by the paper's Algorithm 1 with these settings, in memory.
+    alpha : float, default=1e-3
+        Ridge on features and factors (E8, E12), in units of the mean squared norm of a window:
+        windows are scaled to a mean squared norm of 1, so that finer sampling does not change what
+        α means. The reconstruction is a sum over windows: against 1,000 of them the same α weighs a
+        tenth of what it does against 100. Where a random start would meet less of the data than 10
+        α, as very long windows do, one sweep with a smaller ridge comes first. Where α outweighs
+        the data after all, ``fit`` raises an error.
+    max_iter : int, default=20
+        Sweeps at most.
+    tol : float, default=0
+        The sweeps end before ``max_iter`` once the objective changes by less than this share of the
+        variance, twice in a row. 0 runs them all: features gain nothing from convergence.
+    n_init : int, default=1
+        Random starts; the one with the lowest objective is kept.
+    init : "random" or list of arrays, default="random"
+        Factors to start from: one array (I_k, rank) per mode, for coupled blocks a list per block.
+    center, scale : bool, default=True
+        Subtract the mean tensor, and scale to a mean squared norm of 1 per window.
     block_weights : sequence of float, optional
         Share of the variance that each coupled block gets (E22). Default: equal shares.
     dtype : {"float32", "float64"}, optional
@@ -93,16 +175,11 @@ class PLC(CPEstimator):
     missing : {"error", "mask"}, default="error"
         What NaN in X are: mistakes, or entries that were not observed (dropped electrodes, gaps).
         With "mask" these are left out of the objective, of mean and scale and of ``transform``.
-        Windows are then fitted whole, without compression.
-    robust : "huber" or None, default=None
-        With "huber", windows with an unusually large residual count less, in mean, scale and
-        factors, so that a few artefacts cannot shape the model.
     nonnegative : bool, default=False
-        Keep the factors at zero or above (HALS), so that components are parts: profiles without
-        alternating signs, for magnitude spectrograms and other data without negative entries. The
-        mean is then not subtracted. Features stay a linear function of the window (E23) and may be
-        negative; those of ``CPD(nonnegative=True)`` are not. For "gls" alone; not for Dask arrays,
-        ``partial_fit``, ``missing="mask"`` and ``compress``.
+        Keep the factors at zero or above (HALS), so that components are parts, for magnitude
+        spectrograms and other data without negative entries. The mean is then not subtracted.
+        Features stay a linear function of the window (E23) and may be negative; those of
+        ``CPD(nonnegative=True)`` are not. For windows in memory, without missing values.
     random_state : int, RandomState or None
         Seeds the first factors, views and clusters.
     callback : callable, optional
@@ -112,33 +189,50 @@ class PLC(CPEstimator):
 
     Attributes
     ----------
-    features_, view_features_ : (n, rank_) arrays
-        Features of the fitted windows and of their view with the pull of the contrast (E9);
-        ``transform`` gives them without. For "gls" both are the same (E12, E23), and
-        ``view_features_`` is None without a view.
     labels_ : (n,) int array
-        Pseudo classes.
-    beta_, gamma_ : float
-        Weights that were used, a sum over windows; ``beta_`` is 0 where the fit was stopped before
-        the contrast began.
+        Pseudo class of each fitted window.
     n_clusters_ : int
-        Clusters of the graph; 0 where the fit was stopped before the contrast began.
-    nuisance_directions_, nuisance_gains_ : (q, I_1, …, I_K) and (q,) arrays, or None
-        Directions V of the nuisance metric and their gains g, 0 to 1 ("gls", E23); None where the
-        ε-region left no room for it, and with ``missing="mask"``.
+        Clusters of the graph; 0 where the fit was stopped before it was made.
+    beta_, gamma_ : float
+        Weights that were used, sums over windows; ``beta_`` is 0 in closed form.
+    nuisance_directions_, nuisance_gains_ : (q, i) and (q,) arrays, or None
+        Directions V of the nuisance metric, as rows, and their gains g, 0 to 1 (E23); None where
+        the ε-region left no room for it, and with ``missing="mask"``.
     nuisance_strength_ : float or None
-        s of E23, in units of the scaled data; likewise.
-    factors_, weights_, rank_, n_iter_, center_, scale_, ridge_, interrupted_
-        As in :class:`CPD`.
-    reconstruction_error_, history_
-        As in :class:`CPD`. ``history_`` has, next to the terms of the objective, ``label_change``
-        (share of windows with another pseudo class), ``contraction`` (largest ratio of successive
-        steps of E9) and ``damped`` (share of windows whose step was halved).
+        s of E23, in units of the scaled windows; likewise.
+    factors_ : list of (I_k, rank_) arrays
+        In normal form: unit columns, sorted by weight, fixed signs. For coupled blocks a list of
+        such lists, one per block; in all blocks but the first, the columns of the first mode carry
+        the length and the sign that the component has there.
+    block_dims_ : tuple of tuples of int, or None
+        Shape of a window in each coupled block; None for one tensor.
+    block_scales_ : tuple of float, or None
+        What each coupled block was multiplied with, √λ of E22; 1 for the first.
+    weights_ : (rank_,) array
+        Root mean square of each coordinate of E12 over the fitted windows.
+    rank_, n_iter_, n_samples_seen_ : int
+    center_ : array (I_1, …, I_K)
+        Mean tensor; for coupled blocks one row with all of them, multiplied with their scales.
+    scale_ : float
+        Root mean squared norm of a window about the mean.
+    feature_gram_ : (rank_, rank_) array
+        WᵀW of the coordinates of E12 over the fitted windows.
+    ridge_ : (rank_,) array
+        ``alpha`` in the scale of the normal form.
+    degeneracy_ : float
+        Most negative congruence of two components: near −1 they cancel each other, which a
+        warning tells.
+    reconstruction_error_ : float
+        ‖X − X̂‖/‖X‖ of the centred windows.
+    history_ : dict of lists
+        Terms of each iteration.
+    converged_, interrupted_ : bool
+        Whether the objective settled, and whether Ctrl-C ended the fit.
 
     Notes
     -----
-    Equations E2–E14. An iteration is four matrix products over the windows; nothing of size N×N
-    is made.
+    Equations E2–E14, E23. A sweep is two matrix products over the windows; nothing of size N×N is
+    made.
 
     Examples
     --------
@@ -152,61 +246,61 @@ class PLC(CPEstimator):
     ((60, 3), [0, 1, 2])
     """
 
-    nuisance_strength_: float | None = None
+    labels_: Labels
+    n_clusters_: int
+    nuisance_strength_: float | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CPEstimator._parameter_constraints,
-        "beta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"}), None],
         "gamma": [Interval(Real, 0, None, closed="left")],
         "epsilon": [Interval(Real, 0, None, closed="neither")],
-        "graph": [StrOptions({"pseudo", "true", "same-view"})],
-        "solver": [StrOptions({"gls", "tied", "als"})],
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "clusterer": [HasMethods("fit_predict"), None],
-        "augment": [callable, None],
-        "gradient": [Gradient, None],
+        "graph": [StrOptions({"pseudo", "true"})],
+        "algorithm1": [Algorithm1, None],
     }
-    _settings: ClassVar[dict[str, type]] = {"als": ALS, "gradient": Gradient}
 
     def __init__(
         self,
         rank: int = 32,
         *,
-        solver: str = "gls",
-        n_clusters: int | None = None,
-        alpha: float = 1e-3,
-        beta: float | str | None = None,
         gamma: float = 1.0,
         epsilon: float = 0.05,
-        graph: str = "pseudo",
+        n_clusters: int | None = None,
         clusterer: Any = None,
-        augment: Callable[[Array, np.random.Generator], Array] | None = None,
-        als: ALS | None = None,
-        gradient: Gradient | None = None,
+        graph: str = "pseudo",
+        algorithm1: Algorithm1 | None = None,
+        alpha: float = 1e-3,
+        max_iter: int = 20,
+        tol: float = 0.0,
+        n_init: int = 1,
+        init: str | Sequence[Any] = "random",
+        center: bool = True,
+        scale: bool = True,
         block_weights: Sequence[float] | None = None,
         dtype: str | None = None,
         missing: str = "error",
-        robust: str | None = None,
         nonnegative: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
     ) -> None:
         self.rank = rank
-        self.solver = solver
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.beta = beta
         self.gamma = gamma
         self.epsilon = epsilon
-        self.graph = graph
+        self.n_clusters = n_clusters
         self.clusterer = clusterer
-        self.augment = augment
-        self.als = als
-        self.gradient = gradient
+        self.graph = graph
+        self.algorithm1 = algorithm1
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.init = init
+        self.center = center
+        self.scale = scale
         self.block_weights = block_weights
         self.dtype = dtype
         self.missing = missing
-        self.robust = robust
         self.nonnegative = nonnegative
         self.random_state = random_state
         self.callback = callback
@@ -238,27 +332,29 @@ class PLC(CPEstimator):
         warm_up : int, default=0
             Sweeps without contrast at the start.
         **params : Any
-            Parameters of this class, and of :class:`PaperALS` by their names, such as ``max_iter``.
-            Those of :class:`Gradient` are taken too, for another solver.
+            Parameters of this class, and of :class:`Algorithm1` by their names, such as
+            ``batch_size``.
         """
         own = set(cls._get_param_names())
-        options = {k: params.pop(k) for k in list(params) if k not in own}
-        descent = set(Gradient._get_param_names()) - set(PaperALS._get_param_names())
-        other = {k: options.pop(k) for k in list(options) if k in descent}
-        if other:
-            params.setdefault("gradient", Gradient(**other))
-        given = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
-        if len(given) == 1 and any(given.values()):
+        settings = {name: params.pop(name) for name in list(params) if name not in own}
+        weights = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
+        if len(weights) == 1 and any(weights.values()):
             raise InvalidInputError(
                 f"PLC.paper got beta={beta} and gamma={gamma}: pass both in the paper's units, "
                 "or neither"
             )
         # Zero is zero in any unit, so that an ablation needs no other value.
-        units = "paper" if any(given.values()) else "sample"
-        settings = PaperALS(
-            laplacian=laplacian, units=units, trans_inv=trans_inv, warm_up=warm_up, **options
+        units = "paper" if any(weights.values()) else "sample"
+        algorithm1 = Algorithm1(
+            beta=beta,
+            laplacian=laplacian,
+            units=units,
+            trans_inv=trans_inv,
+            warm_up=warm_up,
+            **settings,
         )
-        return cls(**({"solver": "als", "als": settings} | given | params))
+        given = {} if gamma is None else {"gamma": gamma}
+        return cls(**{"algorithm1": algorithm1, "max_iter": 200, "tol": 2e-5, **given, **params})
 
     def fit(
         self,
@@ -266,165 +362,292 @@ class PLC(CPEstimator):
         y: ArrayLike | None = None,
         view: Any = None,
         *,
-        nuisance: ArrayLike | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        every: int = 10,
-        resume: Resume = None,
+        nuisance: Any = None,
+        init: Any = None,
+        autosave: Any = None,
+        every: int = 5,
     ) -> Self:
         """Learn the factors from X (n, I_1, …, I_K).
 
         Parameters
         ----------
-        X : array-like (n, I_1, …, I_K), list of coupled blocks, or a source
+        X : array-like (n, I_1, …, I_K), or list of coupled blocks
             As in :meth:`CPD.fit`.
         y : array-like (n,), optional
             Labels, numbers or text, some of them unknown (−1, None, NaN or empty text), as in
             scikit-learn's semi-supervised estimators: the known ones take part in the graph, with
-            the windows whose class a shrinkage LDA of the known ones is sure of. Labels
-            that are all known are used with ``graph="true"`` only, so that a pipeline that ends
-            in a classifier still learns its features without labels. Otherwise a warning says
-            that they are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``)
-            passes them on.
-        view : array-like of the shape of X, list of blocks as X, a source, or callable, optional
-            The augmented view X̃; see :meth:`CPD.fit`. "gls" needs none.
+            the windows whose class a shrinkage LDA of the known ones is sure of. Labels that are
+            all known are used with ``graph="true"`` only, so that a pipeline that ends in a
+            classifier still learns its features without labels. Otherwise a warning says that they
+            are not used, unless scikit-learn itself (``Pipeline``, ``GridSearchCV``) passes them
+            on.
+        view : array-like of the shape of X, list of blocks as X, or callable, optional
+            The augmented view X̃ of Algorithm 1, in memory. A callable is given a
+            ``numpy.random.Generator`` and returns a view, drawn anew each iteration. In closed form
+            the differences between both views are the nuisance.
         nuisance : array-like (m, I_1, …, I_K), or list of coupled blocks, optional
-            Differences between windows that should have the same features, such as two draws of
-            an augmentation of one window ("gls" only, E23). Default: the differences between X
-            and ``view``, where that is given.
-        checkpoint : path, optional
-            Write the state of the fit to this file every ``every`` iterations; see
-            :meth:`CPD.fit`.
-        every : int, default=10
-            Iterations from one write of the checkpoint to the next.
-        resume : path or True, optional
-            Go on from a checkpoint; see :meth:`CPD.fit`.
+            Differences between windows that should have the same features, such as two draws of an
+            augmentation of one window (E23, closed form only).
+        init : fitted PLC, optional
+            Go on from its factors: up to ``max_iter`` iterations in all.
+        autosave : path, optional
+            Write a whole model to this file every few iterations, in one piece or not at all.
+        every : int, default=5
+            Iterations from one write of ``autosave`` to the next.
 
         Returns
         -------
         self
         """
-        if nuisance is not None:
-            self._check_nuisance_allowed()
-        return self._fit(X, y, view, (checkpoint, every, resume), nuisance)
-
-    def _check_nuisance_allowed(self) -> None:
-        """Raise where a fit cannot take nuisance differences."""
-        if self.solver != "gls":
+        if nuisance is not None and (self.algorithm1 is not None or self.missing == "mask"):
             raise InvalidInputError(
-                f"nuisance= is for solver='gls'; with solver={self.solver!r} leave it out"
+                "nuisance= is for the closed form without missing values; leave it out with "
+                "algorithm1= or missing='mask'"
             )
-        if self.missing == "mask":
-            raise InvalidInputError(
-                "nuisance= needs windows without gaps; with missing='mask' leave it out, or fill "
-                "the gaps"
-            )
+        return self._fit(X, y, view, init=init, autosave=autosave, every=every, nuisance=nuisance)
 
     def fit_transform(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        view: Any = None,
-        *,
-        nuisance: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike | None = None, view: Any = None, *, nuisance: Any = None
     ) -> Array:
         """Fit, then :meth:`transform` the same X."""
         return self.fit(X, y, view=view, nuisance=nuisance).transform(X)
 
-    def _labels_used(
-        self, y: Any, n_samples: int, *, streaming: bool = False
-    ) -> NDArray[np.intp] | None:
-        known = self._read_labels(y, n_samples, streaming=streaming)
-        if streaming and known is not None and self.solver == "gls":
-            raise InvalidInputError(
-                "a stream of solver='gls' uses no labels; leave y out, or use solver='tied'"
-            )
-        return known
+    def _read_labels(self, y: Any, n_samples: int) -> Labels | None:
+        return given_labels(y, n_samples, needed=self.graph == "true")
 
-    def _read_labels(
-        self, y: Any, n_samples: int, *, streaming: bool = False
-    ) -> NDArray[np.intp] | None:
-        return given_labels(y, n_samples, needed=self.graph == "true", streaming=streaming)
-
-    def _contrast(
-        self, n_samples: int, y: NDArray[np.intp] | None, seed: int, streaming: bool = False
-    ) -> Contrast:
-        if self.solver == "gls":
-            return no_contrast
-        if streaming and self.beta == "auto" and not hasattr(self, "beta_"):
-            raise InvalidInputError(
-                "beta='auto' compares whole fits: call fit first, or give partial_fit a number"
-            )
-        streamed = self.beta_ if streaming and self.beta == "auto" else None
-        return pseudo_laplacian.contrast(self._problem(), n_samples, y, seed, streamed)
-
-    def _problem(self) -> pseudo_laplacian.Problem:
-        """Return what the solvers need to know of the parameters."""
-        return pseudo_laplacian.Problem(
-            solver=self.solver,
-            beta=self.beta,
-            gamma=self.gamma,
-            epsilon=self.epsilon,
-            graph=self.graph,
-            clusterer=self.clusterer,
-            count=self._cluster_count,
-            als=self._als,
-            gradient=self._setting("gradient"),
-            tuning=self._tuning,
-        )
-
-    def _cluster_count(self, n_samples: int, n_classes: int = 0) -> int:
-        if self.solver == "als" or self.n_clusters is not None:
-            return super()._cluster_count(n_samples, n_classes)
-        return pseudo_laplacian.default_clusters(n_samples)
-
-    def _solve(
-        self,
-        runs: Runs,
-        views: AnyViews,
-        known: NDArray[np.intp] | None,
-        rng: np.random.Generator,
-        nuisance: Array | None,
-    ) -> Fit:
-        problem = self._problem()
-        if self.solver == "gls":
-            masked = self.missing == "mask"
-            return pseudo_laplacian.closed_form(
-                problem, runs, views, known, rng, nuisance, masked=masked
-            )
-        if self.solver == "tied":
-            return pseudo_laplacian.descending(problem, runs, views, known, rng)
-        plain = super()._solve(runs, views, known, rng, nuisance)
-        return pseudo_laplacian.alternating(problem, runs, plain, views, known, rng)
-
-    def _unfitted(self, seed: int) -> Self:
-        other = super()._unfitted(seed)
-        # The metric of "gls" comes after the components and does not change them.
-        return other.set_params(beta=0.0) if self.solver == "gls" else other
-
-    @property
-    def _default_warm_up(self) -> int:  # type: ignore[override]
-        return 5 if self.solver == "als" else 0
-
-    @property
-    def _needs_view(self) -> bool:  # type: ignore[override]
-        return self.solver != "gls" or self.augment is not None
+    def _unfinished_attributes(self) -> dict[str, Any]:
+        return {
+            "labels_": np.empty(0, dtype=np.intp),
+            "n_clusters_": 0,
+            "beta_": 0.0,
+            "gamma_": float(self.gamma),
+            "nuisance_strength_": None,
+        }
 
     @property
     def _overlap_power(self) -> float:
-        return gls.OVERLAP_POWER if self.solver == "gls" else 1.0
+        return OVERLAP_POWER if self.algorithm1 is None else 1.0
 
-    def _stream_step(self, batch: stream.Batch) -> stream.Step:
-        if self.solver != "tied":
-            return super()._stream_step(batch)
-        return gradients.step(
-            batch,
-            pseudo_laplacian.tied_contrast(self._problem(), batch.contrast),
-            self._tuning.stream_rate,
+    @property
+    def _sweeps_lower_the_objective(self) -> bool:  # type: ignore[override]
+        return self.algorithm1 is None
+
+    @property
+    def _needs_view(self) -> bool:
+        return self.algorithm1 is not None
+
+    def _solve(
+        self,
+        prepared: Prepared,
+        rank: int,
+        known: Labels | None,
+        view: Any,
+        init: Any,
+        rng: np.random.Generator,
+        monitor: Monitor,
+        *,
+        after: Any,
+        nuisance: Any = None,
+        **more: Any,
+    ) -> Solved:
+        if self.algorithm1 is not None:
+            return self._algorithm1(prepared, rank, known, view, init, rng, monitor, after)
+        rows = self._nuisance_rows(prepared, view, nuisance, rng)
+        fit = self._fit_cpd(prepared, rank, init, rng, monitor, after)
+        if self.missing == "mask" or fit.interrupted or fit.stopped:
+            return Solved(fit)
+        count = self._count(prepared.windows.n, known)
+        some = _sample(prepared.windows.n, known)
+        own = None if known is None else known[some]
+        try:
+            selected, classes = contrast_metric(
+                prepared.windows.take(some),
+                fit.factors,
+                self.alpha,
+                rows,
+                lambda W: self._pseudo_classes(W, count, own),
+                gamma=float(self.gamma),
+                epsilon=float(self.epsilon),
+            )
+            metric = None if selected is None else selected.metric
+            if len(some) < prepared.windows.n:
+                classes = self._labels_of_all(prepared, fit, metric, some, classes)
+        except KeyboardInterrupt:  # the CPD stands
+            return Solved(replace(fit, interrupted=True))
+        attributes = {
+            "labels_": classes,
+            "n_clusters_": count,
+            "nuisance_strength_": None if selected is None else selected.strength,
+            "error_rise": 1.0 if selected is None else selected.rise,
+        }
+        return Solved(fit, None, metric, attributes)
+
+    def _nuisance_rows(
+        self, prepared: Prepared, view: Any, nuisance: Any, rng: np.random.Generator
+    ) -> Array | None:
+        """Nuisance differences (m, i) of a fit, in the scale of the fit; None for none."""
+        layout = prepared.layout
+        dtype = prepared.windows.dtype
+        if nuisance is not None:
+            dims: tuple[int, ...] = layout.dims[0] if not layout.coupled else (layout.size,)
+            blocks = nuisance
+            if isinstance(nuisance, Joined):
+                blocks, dims = nuisance.rows, (layout.size,)
+            elif isinstance(blocks, list | tuple) and layout.coupled:
+                flat = [np.asarray(block).reshape(len(block), -1) for block in blocks]
+                blocks = np.concatenate(flat, axis=1)
+            rows = checked_nuisance(blocks, dims, dtype)
+            return np.asarray(rows * prepared.factor.astype(dtype))
+        if view is None or self.missing == "mask":
+            return None
+        X = rows_in_memory(prepared.windows, "a second view")
+        some = np.linspace(0, len(X) - 1, min(len(X), MAX_METRIC_WINDOWS // 4)).astype(np.intp)
+        second = read_view(view, prepared, rng, "PLC").draw()
+        return np.asarray(second[some] - X[some])
+
+    def _count(self, n: int, known: Labels | None) -> int:
+        """Return the number of clusters; raise where there are fewer windows."""
+        needs_clusters = self.clusterer is None and (known is None or bool((known < 0).any()))
+        if self.n_clusters is not None:
+            count = int(self.n_clusters)
+        elif self.algorithm1 is None:
+            count = max(2, min(MAX_CLUSTERS, n // MIN_WINDOWS_PER_CLUSTER))
+        else:
+            count = max(1, min(8, n // 2)) if known is None else int(known.max()) + 1
+        if needs_clusters and n < count:
+            raise InvalidInputError(
+                f"n_samples={n} is fewer than n_clusters={count}; pass a smaller n_clusters or "
+                "more windows"
+            )
+        return count
+
+    def _pseudo_classes(self, W: Array, count: int, known: Labels | None) -> Labels:
+        """Pseudo class of each window from its features W (n, r), known labels put in. E2."""
+        if known is not None and (known >= 0).all():
+            return known
+        classes, _ = cluster(W, min(count, len(W)), clusterer=self.clusterer)
+        if known is None:
+            return classes
+        likely = known if self.graph == "true" else likely_classes(W, known)[0]
+        joined = np.where(likely >= 0, likely, int(known.max()) + 1 + classes)
+        return np.unique(joined, return_inverse=True)[1].astype(np.intp)
+
+    def _labels_of_all(
+        self, prepared: Prepared, fit: Any, metric: Any, some: Labels, classes: Labels
+    ) -> Labels:
+        """Pseudo class of every window: the nearest centre of those of a sample."""
+        to_features = projector(fit.factors, self.alpha, metric, OVERLAP_POWER)
+        to_features = to_features.astype(prepared.windows.dtype)
+        W = prepared.windows.take(some) @ to_features
+        V = cluster_space(W)
+        count = int(classes.max()) + 1
+        centers = class_sums(classes, V, count) / np.bincount(classes, minlength=count)[:, None]
+        spread = W.std(axis=0)
+        inverse = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(W.dtype)
+        label = _Label(to_features, W.mean(axis=0), inverse, centers)
+        return prepared.windows.map(label).astype(np.intp)
+
+    # ---------------------------------------------------------------------------- Algorithm 1
+
+    def _algorithm1(
+        self,
+        prepared: Prepared,
+        rank: int,
+        known: Labels | None,
+        view: Any,
+        init: Any,
+        rng: np.random.Generator,
+        monitor: Monitor,
+        after: Any,
+    ) -> Solved:
+        settings = self.algorithm1
+        assert settings is not None
+        checks.check_parameters(settings)
+        check_autosave(after, settings.batch_size)
+        if self.missing == "mask" or self.nonnegative:
+            raise InvalidInputError(
+                "Algorithm 1 takes neither missing values nor nonnegative=True; use PLC() in "
+                "closed form, or fill the gaps"
+            )
+        n = prepared.windows.n
+        X = rows_in_memory(prepared.windows, "Algorithm 1")
+        second = read_view(
+            view, prepared, rng, "PLC", augment=settings.augment, fresh=settings.fresh_views
+        )
+        paper = settings.units == "paper"
+        beta = settings.beta
+        weight = DEFAULT_BETA if beta is None else 0.0 if beta == "auto" else float(beta)
+        if paper and beta is not None:
+            weight /= n
+        base = PLCContrast(
+            beta=weight,
+            gamma=float(self.gamma) * (n if paper else 1),
+            n_clusters=self._count(n, known),
+            invariance=float(settings.trans_inv),
+            identity=settings.laplacian == "literal",
+            same_view=settings.same_view,
+            clusterer=self.clusterer,
+            known=known,
+            spread_labels=self.graph != "true",
         )
 
-    def _stream_learned(self, contrast: Contrast) -> dict[str, Any]:
-        if self.solver != "gls":
-            return pseudo_laplacian.learned(contrast, ran=True)
-        if hasattr(self, "n_clusters_"):  # of a fit
-            return {}
-        return {"beta_": 0.0, "gamma_": float(self.gamma), "n_clusters_": 0}
+        def run(contrast: PLCContrast, factors: Any, own: Monitor, warm_up: int) -> PaperResult:
+            step = TwoViewStep(X, second.draw, contrast, self.alpha, second.fresh)
+            return fit_two_views(
+                step,
+                factors,
+                monitor=own,
+                warm_up=warm_up,
+                batch_size=settings.batch_size,
+                step_size=settings.step_size,
+                rng=rng,
+                after_sweep=after,
+            )
+
+        def attempt() -> PaperResult:
+            start = self._start(prepared, rank, init, rng)
+            return run(base, start, monitor, settings.warm_up)
+
+        found = self._best_start(attempt, init, monitor)
+        if beta == "auto" and not (found.fit.interrupted or found.fit.stopped):
+            plain = found
+
+            def trial(value: float) -> PaperResult:
+                again = self._monitor(prepared, None)
+                again.falls = False
+                return run(replace(base, beta=value), plain.fit.factors, again, 0)
+
+            weight, found = largest_beta(plain, trial, float(self.epsilon))
+        labels = found.step.memory.labels
+        attributes = {
+            "labels_": np.empty(0, dtype=np.intp) if labels is None else labels,
+            "n_clusters_": base.n_clusters,
+            "beta_": weight,
+            "gamma_": base.gamma,
+        }
+        return Solved(found.fit, found.error, None, attributes)
+
+
+class _Label:
+    """Pseudo class of each window of a block."""
+
+    def __init__(self, projector: Array, mean: Array, factor: Array, centers: Array) -> None:
+        self.projector, self.mean, self.factor, self.centers = projector, mean, factor, centers
+
+    def __call__(self, block: Array) -> Array:
+        V = (block @ self.projector - self.mean) * self.factor
+        return nearest(V, self.centers).astype(np.int32)
+
+
+def _sample(n: int, known: Labels | None) -> Labels:
+    """Windows from which the metric is found: evenly spaced, and those with a label."""
+    if n <= MAX_METRIC_WINDOWS:
+        return np.arange(n)
+    some = np.linspace(0, n - 1, MAX_METRIC_WINDOWS).astype(np.intp)
+    if known is None:
+        return some
+    labelled = np.flatnonzero(known >= 0)
+    most = MAX_METRIC_WINDOWS // 2
+    if len(labelled) > most:
+        labelled = labelled[np.linspace(0, len(labelled) - 1, most).astype(np.intp)]
+    return np.unique(np.concatenate([some[:: 1 + (len(labelled) > 0)], labelled]))

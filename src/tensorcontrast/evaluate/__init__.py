@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tensorcontrast.decompose.diagnosis import match_components
-    from tensorcontrast.evaluate.config import BenchConfig, load_config
-    from tensorcontrast.evaluate.presets import preset
     from tensorcontrast.evaluate.protocol import (
         ProbeResult,
         Split,
@@ -17,45 +15,30 @@ if TYPE_CHECKING:
         subject_split,
     )
     from tensorcontrast.evaluate.rank import RankCurve, RankPoint, rank_curve
-    from tensorcontrast.evaluate.run import Run
 
 __all__ = [
-    "BenchConfig",
     "ProbeResult",
     "RankCurve",
     "RankPoint",
-    "Run",
     "Split",
     "atd_har_split",
     "label_budget",
     "linear_probe",
-    "load_config",
     "match_components",
     "official_split",
-    "preset",
     "rank_curve",
     "subject_split",
 ]
-
-# Imported on first use: help and completion of the command line need none of them.
-_MODULES = {
-    "BenchConfig": "config",
-    "RankCurve": "rank",
-    "RankPoint": "rank",
-    "Run": "run",
-    "load_config": "config",
-    "preset": "presets",
-    "rank_curve": "rank",
-}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # On first use: help and completion of the command line need none of them.
+    where = f"{__name__}.{'rank' if name.lower().startswith('rank') else 'protocol'}"
     if name == "match_components":
-        return import_module("tensorcontrast.decompose.diagnosis").match_components
-    module = import_module(f"{__name__}.{_MODULES.get(name, 'protocol')}")
-    return getattr(module, name)
+        where = "tensorcontrast.decompose.diagnosis"
+    return getattr(import_module(where), name)
 
 
 def __dir__() -> list[str]:

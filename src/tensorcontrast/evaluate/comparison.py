@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from tensorcontrast.evaluate.cells import Cell
+from tensorcontrast.evaluate.benchmark import Budget, Cell
 
 __all__ = [
     "Difference",
@@ -26,7 +26,6 @@ __all__ = [
     "times",
 ]
 
-Budget = int | str
 #: Data set, then method, then seed.
 Accuracies = Mapping[str, Mapping[str, Mapping[int, float]]]
 
@@ -72,7 +71,7 @@ def accuracies(cells: Iterable[Cell], budget: Budget) -> Accuracies:
     """Gather the accuracies of a budget by data set, method and seed."""
     out: dict[str, dict[str, dict[int, float]]] = {}
     for cell in cells:
-        if cell.status == "ok" and cell.accuracy is not None and cell.budget == budget:
+        if cell.accuracy is not None and cell.budget == budget:
             own = out.setdefault(cell.dataset, {}).setdefault(cell.method, {})
             own[cell.seed] = float(cell.accuracy)
     return out
@@ -150,7 +149,7 @@ def times(cells: Iterable[Cell]) -> list[Times]:
     """Return median times of each method over data sets and seeds."""
     fits: dict[str, dict[tuple[str, int], tuple[float, float]]] = {}
     for cell in cells:
-        if cell.status == "ok" and cell.fit_seconds is not None:
+        if cell.fit_seconds is not None:
             taken = float("nan") if cell.transform_seconds is None else cell.transform_seconds
             fits.setdefault(cell.method, {})[cell.dataset, cell.seed] = (cell.fit_seconds, taken)
     return [

@@ -1,135 +1,138 @@
-"""From a configured method to fitted features: estimators made, fitted and described."""
+"""The methods of a benchmark by name, and the estimators that they stand for."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tensorcontrast import augment
-from tensorcontrast.decompose.options import with_options
-from tensorcontrast.evaluate import kinds
-from tensorcontrast.evaluate.config import BenchConfig, DatasetConfig, MethodConfig
+from tensorcontrast.decompose import ATD, CPD, PLC
+from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.evaluate import peers
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.neural import BYOL, DeepTensor, SimCLR
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
-__all__ = ["Fitted", "build", "fit"]
+__all__ = ["METHODS", "Method", "make_estimator"]
 
-Array = NDArray[Any]
+#: Class of each method, and which of its parameters counts the features.
+METHODS: dict[str, tuple[Any, str | None]] = {
+    "cpd": (CPD, "rank"),
+    "atd": (ATD, "rank"),
+    "atd-paper": (ATD, "rank"),
+    "plc": (PLC, "rank"),
+    "plc-paper": (PLC, "rank"),
+    "pca": (peers.FlatPCA, "n_features"),
+    "flat": (peers.FlatTensor, None),
+    "minirocket": (peers.MiniRocketFeatures, None),
+    "minirocket-pca": (peers.MiniRocketPCA, "n_features"),
+    "multirocket-hydra": (peers.MultiRocketHydraFeatures, None),
+    "quant": (peers.QuantFeatures, None),
+    "catch22": (peers.Catch22Features, None),
+    "random": (peers.RandomEncoder, "rank"),
+    "deep-tensor": (DeepTensor, "rank"),
+    "simclr": (SimCLR, None),
+    "byol": (BYOL, None),
+}
 
 
-@dataclass(eq=False)
-class Fitted:
-    """A fitted method with what is known of its fit; numbers that it does not have are None."""
+@dataclass(frozen=True)
+class Method:
+    """A way to features.
 
-    estimator: Any
-    params: dict[str, Any] = field(default_factory=dict)
-    fit_seconds: float = 0.0
+    Attributes
+    ----------
+    label : str
+        What tables call it.
+    name : str
+        A key of :data:`METHODS`.
+    params : mapping
+        Parameters of its class, and of ``Algorithm1`` for "plc-paper".
+    paper : bool
+        Take the paper's tensors and augmentation of the data set instead of the defaults.
+    labels_in_graph : {"no", "drawn", "hidden", "all"}
+        Which labels go into the graph: none; those that are drawn for training, in a fit per draw;
+        none, in the same fits; or all labels of the unlabelled windows, an upper bound.
+    grid : mapping of sequences, optional
+        Values of parameters, chosen by cross-validation over the labelled subjects.
+    note : str
+        What tables say about it.
+    make : callable, optional
+        ``make(recordings, seed)`` gives the unfitted estimator, instead of all of the above.
+    """
+
+    label: str
+    name: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    paper: bool = False
+    labels_in_graph: str = "no"
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    note: str = field(default="", repr=False)
+    make: Callable[[Recordings, int], Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.make is None and self.name not in METHODS:
+            raise InvalidInputError(f"no method {self.name!r}; there are {', '.join(METHODS)}")
 
     @property
-    def model(self) -> Any:
-        """The decomposition or network itself, without what makes tensors."""
-        return getattr(self.estimator, "decompose_", self.estimator)
-
-    @property
-    def classifier(self) -> Any:
-        """Unfitted classifier that the authors of the features advise; None: logistic probe."""
-        make = getattr(self.model, "make_classifier", None)
-        return None if make is None else make()
-
-    def transform(self, X: Array) -> Array:
-        """Features of signals."""
-        return np.asarray(self.estimator.transform(X))
-
-    @property
-    def history(self) -> dict[str, list[float]]:
-        """Terms of each iteration."""
-        return dict(getattr(self.model, "history_", {}))
-
-    def facts(self) -> dict[str, Any]:
-        """Return times, iterations and sizes for a cell."""
-        model, seconds = self.model, self.history.get("seconds", [])
-        n_parameters = getattr(model, "n_parameters_", None)
-        if n_parameters is None and hasattr(model, "factors_"):
-            blocks = [U if isinstance(U, list) else [U] for U in model.factors_]
-            n_parameters = sum(U.size for block in blocks for U in block)
-        error = getattr(model, "reconstruction_error_", None)
-        return {
-            "fit_seconds": self.fit_seconds,
-            "epoch_seconds": float(np.mean(seconds)) if seconds else None,
-            "n_epochs": len(seconds) or None,
-            "n_parameters": None if n_parameters is None else int(n_parameters),
-            "reconstruction_error": None if error is None else float(error),
-        }
+    def fits_draws(self) -> bool:
+        """Whether there is a fit for each draw of labels, on the windows of these as well."""
+        return self.labels_in_graph in ("drawn", "hidden")
 
 
-def build(
+def make_estimator(
     rec: Recordings,
-    config: BenchConfig,
-    dataset: DatasetConfig,
-    method: MethodConfig,
+    method: Method,
+    *,
+    rank: int,
     seed: int,
+    paper_set: str = "",
     params: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Make the estimator of a method; ``params`` stand in for those of the configuration.
+    """Return the unfitted estimator of a method.
 
     Of the recordings only sampling rate, channels, length and number of classes are used.
+
+    Parameters
+    ----------
+    rec : Recordings
+    method : Method
+    rank, seed : int
+    paper_set : str
+        Name of the data set in the paper, for ``method.paper``.
+    params : mapping, optional
+        Stand in for those of the method.
     """
-    kind = kinds.METHODS[method.name]
-    settings: dict[str, Any] = {} if kind.rank is None else {kind.rank: config.rank}
-    if method.epochs is not None and kind.epochs is not None:
-        settings[kind.epochs] = method.epochs
+    if method.make is not None:
+        return method.make(rec, seed)
+    kind, counts = METHODS[method.name]
+    settings: dict[str, Any] = {} if counts is None else {counts: rank}
     settings |= {**method.params, **(params or {})}
     if method.labels_in_graph == "all":
         settings.setdefault("graph", "true")
-    found: Any = kinds.find(method.name)
-    if kind.takes == "signals":
-        return found(**settings, random_state=seed)
+    if getattr(kind, "takes", "tensors") == "signals":
+        return kind(**settings, random_state=seed)
     if method.name == "plc-paper":
         settings.setdefault("n_clusters", rec.n_classes)
-    # Parameters that are given are those of the class, beta and gamma as sums over windows.
-    paper = method.name.endswith("-paper")
-    decompose = with_options(found.paper() if paper else found(), **settings)
+    if method.name.endswith("-paper"):
+        decompose = kind.paper()
+        own = decompose.get_params()
+        # beta and gamma are those of the class, sums over windows.
+        decompose.set_params(
+            **{name if name in own else f"algorithm1__{name}": v for name, v in settings.items()}
+        )
+    else:
+        decompose = kind(**settings)
+    if not method.paper:
+        return ContrastiveFeatures(rec.fs, rec.channels, decompose=decompose, random_state=seed)
+    channels = rec.channels if paper_set == "har" else None
     return ContrastiveFeatures(
-        fs=rec.fs,
-        channels=rec.channels,
-        tensorize=_tensorize(rec, dataset, config.tensorize_of(dataset, method)),
-        augment=_augment(rec, dataset, config.augment_of(dataset, method)),
+        rec.fs,
+        rec.channels,
+        tensorize=SpectrogramTensor.paper(paper_set, fs=rec.fs),
+        augment=augment.paper(paper_set, fs=rec.fs, channels=channels),
         decompose=decompose,
-        fresh_views=method.name in ("simclr", "byol"),  # as their authors draw them
         random_state=seed,
     )
-
-
-def _tensorize(rec: Recordings, dataset: DatasetConfig, chosen: str | dict[str, Any]) -> Any:
-    if isinstance(chosen, dict):
-        return SpectrogramTensor(**{"fs": rec.fs, **chosen})
-    return SpectrogramTensor.paper(dataset.name, fs=rec.fs) if chosen == "paper" else None
-
-
-def _augment(rec: Recordings, dataset: DatasetConfig, chosen: str) -> Any:
-    if chosen == "none":
-        return augment.Compose(())
-    if chosen == "paper":
-        channels = rec.channels if dataset.name == "har" else None
-        return augment.paper(dataset.name, fs=rec.fs, channels=channels)
-    return None
-
-
-def fit(estimator: Any, X: Array, y: Any = None, params: Mapping[str, Any] | None = None) -> Fitted:
-    """Fit on signals, and on labels where they go into the graph; Ctrl-C is passed on.
-
-    Estimators end early and keep what they have when they are interrupted. A benchmark must not
-    take such a fit for a whole one.
-    """
-    begin = time.perf_counter()
-    estimator.fit(X) if y is None else estimator.fit(X, y)
-    fitted = Fitted(estimator, dict(params or {}), time.perf_counter() - begin)
-    if getattr(fitted.model, "interrupted_", False):
-        raise KeyboardInterrupt
-    return fitted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,18 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import diagnostics
 from tensorcontrast.decompose import diagnosis
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.diagnosis import STABLE
-from tensorcontrast.decompose.options import with_options
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.cross_validation import cross_validate
-from tensorcontrast.evaluate.selection import gaussian_criteria
 from tensorcontrast.features import ContrastiveFeatures
 
-__all__ = ["RankCurve", "RankPoint", "rank_curve"]
+__all__ = ["Criteria", "RankCurve", "RankPoint", "information_criteria", "rank_curve"]
 
 Array = NDArray[Any]
 
@@ -38,6 +38,16 @@ RULE = (
     "the largest rank, up to the one with the smallest BIC, whose components are found again in "
     f"two halves of the subjects (mean similarity of {STABLE:g} or more)"
 )
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """AIC and BIC of a fitted CP model on the data it was fitted on; smaller is better."""
+
+    aic: float
+    bic: float
+    log_likelihood: float
+    n_parameters: int
 
 
 @dataclass(frozen=True)
@@ -208,7 +218,7 @@ def rank_curve(
     codes: NDArray[np.intp] | None = None
     for done, rank in enumerate(wanted):
         progress(done, len(wanted))
-        unfitted = with_options(estimator, rank=rank, n_init=n_init)
+        unfitted = clone(estimator).set_params(rank=rank, n_init=n_init)
         if labels is None:
             unfitted = unfitted._unfitted(diagnosis.other_seed(unfitted, -1))
         model = diagnosis.fitted_quietly(unfitted, tensors, extra)
@@ -327,3 +337,53 @@ def _accurate(points: Sequence[RankPoint]) -> int | None:
     best = max(scored, key=lambda p: p.accuracy or 0.0)
     limit = (best.accuracy or 0.0) - (best.accuracy_sem or 0.0)
     return min(p.rank for p in scored if (p.accuracy or 0.0) >= limit)
+
+
+def information_criteria(model: Any, X: Any) -> Criteria:
+    """Gaussian AIC and BIC of the model E1 with free features.
+
+    With S the squared residual over all M = N·∏I_k entries, ``−2 log L = M(log(2πS/M) + 1)``, and
+    the free numbers are ``R(N + ΣI_k) − R·K``: features and factors less their scaling freedom.
+    The mean tensor and the variance are the same for all models and are not counted.
+    Equation E18.
+
+    Parameters
+    ----------
+    model : CPD, ATD or PLC
+        Fitted.
+    X : array-like (n, I_1, …, I_K), or list of coupled blocks
+        The data it was fitted on.
+    """
+    check_is_fitted(model, "factors_")
+    coupled = model.block_dims_ if isinstance(model, CPEstimator) else None
+    blocks = (np.shape(X)[1:],) if coupled is None else coupled
+    n_windows = len(X) if coupled is None else len(X[0])
+    return gaussian_criteria(model.score(X), n_windows, blocks, model.rank_, model.center_.dtype)
+
+
+def gaussian_criteria(
+    explained: float,
+    n_windows: int,
+    block_dims: Sequence[Sequence[int]],
+    rank: int,
+    dtype: Any = np.float64,
+) -> Criteria:
+    """AIC and BIC of a CP model that explains this share of the variance. Equation E18.
+
+    ``block_dims`` has the shape of a window in each block, one for a single tensor.
+    """
+    size = sum(map(math.prod, block_dims))
+    entries = n_windows * size
+    # In units of the data's own variance; a perfect fit is limited by the precision of the data.
+    floor = float(np.finfo(dtype).eps) ** 2
+    variance = max(1.0 - explained, floor) / size
+    # A column of each mode but one can be rescaled in every block, and W once for all.
+    free = sum(sum(dims) - (len(dims) - 1) for dims in block_dims) - 1
+    n_parameters = rank * (n_windows + free)
+    log_likelihood = -0.5 * entries * (math.log(2 * math.pi * variance) + 1.0)
+    return Criteria(
+        aic=2.0 * n_parameters - 2.0 * log_likelihood,
+        bic=math.log(entries) * n_parameters - 2.0 * log_likelihood,
+        log_likelihood=log_likelihood,
+        n_parameters=n_parameters,
+    )

@@ -6,6 +6,7 @@ Each function takes tensors of windows and of their augmented view, and returns 
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,13 +23,12 @@ from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.cp.kmeans import cluster
 from tensorcontrast.datasets import load_har
-from tensorcontrast.decompose import CPD, PLC
-from tensorcontrast.decompose.options import build
+from tensorcontrast.decompose import CPD, PLC, Algorithm1
 from tensorcontrast.errors import TensorContrastWarning
-from tensorcontrast.evaluate import data, methods, store
 from tensorcontrast.evaluate.claims import ECG, HAR, claim_runs
+from tensorcontrast.evaluate.methods import make_estimator
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
-from tensorcontrast.utils.estimators import changed
 
 __all__ = [
     "block_inequality",
@@ -63,12 +63,12 @@ def contraction(
         ``bound``: medians over these; ``converged``: share of all windows whose change shrank.
     """
     X, view = _scaled(X, view)
-    factors = [np.asarray(U, np.float64) for U in _quietly(build(CPD, rank=rank), X).factors_]
+    factors = [np.asarray(U, np.float64) for U in _quietly(CPD(rank=rank), X).factors_]
     H = kernels.khatri_rao(factors)
     encoder = Encoder.from_factors(factors, 1e-3)
     P, V = X.reshape(len(X), -1) @ H, encoder(view.reshape(len(view), -1) @ H)
     W = encoder(P)
-    graph = SignedGraph(cluster(W, n_clusters, seed=0)[0])
+    graph = SignedGraph(cluster(W, n_clusters)[0])
     h = losses.plc_pull(losses.unit_rows(V)[0], graph, gamma)
     path = [W]
     for _ in range(N_STEPS):
@@ -98,9 +98,9 @@ def epsilon_region(
     X: Array, view: Array, *, rank: int, n_clusters: int, epsilon: float
 ) -> dict[str, float]:
     """Find the largest β whose error stays within (1 + ε) of the fit without contrast. E14."""
-    settings = {"rank": rank, "n_clusters": n_clusters, "random_state": 0, "max_iter": 60}
-    plain = _quietly(build(PLC, solver="als", beta=0.0, **settings), X, view)
-    model = _quietly(build(PLC, solver="als", beta="auto", epsilon=epsilon, **settings), X, view)
+    plain, model = (
+        _quietly(_algorithm1(rank, n_clusters, beta, epsilon), X, view) for beta in (0.0, "auto")
+    )
     return {
         "epsilon": epsilon,
         "beta": float(model.beta_),
@@ -117,9 +117,7 @@ def block_inequality(X: Array, view: Array, *, rank: int, n_clusters: int) -> di
         ``holds``: that share; ``condition``: share of windows with P ≥ 0; ``equal``: share for
         which the inequality holds exactly where P ≥ 0.
     """
-    model = _quietly(
-        build(PLC, solver="als", rank=rank, n_clusters=n_clusters, max_iter=60), X, view
-    )
+    model = _quietly(_algorithm1(rank, n_clusters), X, view)
     W, V = (np.asarray(model.transform(part), np.float64) for part in (X, view))
     graph = SignedGraph(np.asarray(model.labels_))
     block, pairwise = losses.block_contrast(W, V, graph)
@@ -129,6 +127,20 @@ def block_inequality(X: Array, view: Array, *, rank: int, n_clusters: int) -> di
         "condition": float(positive.mean()),
         "equal": float((holds == positive).mean()),
     }
+
+
+def _algorithm1(
+    rank: int, n_clusters: int, beta: float | str | None = None, epsilon: float = 0.05
+) -> PLC:
+    return PLC(
+        rank=rank,
+        n_clusters=n_clusters,
+        epsilon=epsilon,
+        max_iter=60,
+        tol=2e-5,
+        random_state=0,
+        algorithm1=Algorithm1(beta=beta),
+    )
 
 
 def cost_exponent(X: Array, view: Array, *, rank: int, n_clusters: int) -> dict[str, Any]:
@@ -172,27 +184,26 @@ def epoch_costs(sets: Sequence[str] = (HAR, ECG)) -> dict[str, Any]:
     The time of the processor does not depend on what else the machine does. The first epoch, with
     what is set up once, does not count; of the others the fastest does.
     """
-    runs = claim_runs(["table", "deep"], seeds=1)
+    runs = claim_runs(["table", "deep"])
     seconds: dict[str, dict[str, float]] = {}
     for label in sets:
-        rec = data.load(runs["deep"].dataset(label))
+        rec = runs["deep"].dataset(label).load()
         rows = np.random.default_rng(0).permutation(len(rec))[:TIMED_WINDOWS]
         for part, name in TIMED:
-            config = runs[part]
+            benchmark = runs[part]
             marks: list[float] = []
 
             def mark(terms: dict[str, float], marks: list[float] = marks) -> None:
                 marks.append(time.process_time())
 
-            estimator = methods.build(
+            estimator = make_estimator(
                 rec,
-                config,
-                config.dataset(label),
-                config.method(name),
-                0,
-                {"max_iter": TIMED_EPOCHS},
-            )
-            estimator.decompose = changed(estimator.decompose, callback=mark)
+                benchmark.method(name),
+                rank=benchmark.rank,
+                seed=0,
+                paper_set=benchmark.dataset(label).name,
+                params={"max_iter": TIMED_EPOCHS},
+            ).set_params(decompose__callback=mark)
             _quietly(estimator, rec.X[rows])
             seconds.setdefault(label, {})[name] = float(np.diff(marks).min())
     return {"windows": TIMED_WINDOWS, "seconds": seconds}
@@ -227,7 +238,7 @@ MEASURED = ("contraction", "region", "blocks", "cost", "epochs")
 
 def measure(path: Path, progress: Callable[[str], object] | None = None) -> dict[str, Any]:
     """Return the measurements on HAR, read from a file or computed and kept there one by one."""
-    found: dict[str, Any] = store.read_json(path) if path.is_file() else {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     todo = [name for name in MEASURED if name not in found]
     if not todo:
         return found
@@ -246,7 +257,8 @@ def measure(path: Path, progress: Callable[[str], object] | None = None) -> dict
         if progress is not None:
             progress(name)
         found[name] = makers[name]()
-        store.write_json(path, found)
+        with atomic_write(path) as stream:
+            stream.write(json.dumps(found).encode())
     return found
 
 

@@ -6,17 +6,20 @@ where it is larger than one point and than twice its standard error over seeds.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tensorcontrast.evaluate.cells import Cell
-from tensorcontrast.evaluate.claims import ECG, HAR, HAR_ATD, READINGS, SLEEP
-from tensorcontrast.evaluate.paper import TABLE1
+from tensorcontrast.errors import DamagedFileError
+from tensorcontrast.evaluate.benchmark import Cell
+from tensorcontrast.evaluate.claims import ECG, HAR, HAR_ATD, PARTS, READINGS, SLEEP, TABLE1
+from tensorcontrast.io.atomic import atomic_write
 
-__all__ = ["VERDICTS", "Claim", "Evidence", "claims"]
+__all__ = ["VERDICTS", "Claim", "Evidence", "claims", "merged", "read_results", "write_results"]
 
 VERDICTS = ("holds", "holds in part", "does not hold here", "not tested")
 
@@ -67,14 +70,13 @@ class Evidence:
     """What the runs of the claims have found.
 
     ``cells`` are by part; ``arrays`` are what a fit kept for figures, by (piece, data set, method);
-    ``theory`` is what :mod:`~tensorcontrast.evaluate.theory` measured; ``datasets`` and
-    ``environment`` say what was used.
+    ``theory`` is what :mod:`~tensorcontrast.evaluate.theory` measured; ``environment`` says with
+    which versions.
     """
 
     cells: Mapping[str, Sequence[Cell]]
     theory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arrays: Mapping[tuple[str, str, str], Mapping[str, Any]] = field(default_factory=dict)
-    datasets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, part: str, dataset: str, method: str, budget: Any = ALL) -> list[Cell]:
@@ -453,3 +455,79 @@ def _times(evidence: Evidence) -> Claim:
 
 def _ratios(ratios: Mapping[str, float]) -> str:
     return ", ".join(f"{TITLES[dataset]} {ratio:.2f}" for dataset, ratio in ratios.items())
+
+
+# ------------------------------------------------------------- all results in one file
+
+#: What is kept of a cell, in this order.
+_COLUMNS = (
+    "dataset", "method", "seed", "budget", "accuracy", "macro_f1", "macro_auc", "n_train",
+    "n_epochs", "fit_seconds", "chosen",
+)  # fmt: skip
+
+
+def merged(before: Evidence, new: Evidence) -> Evidence:
+    """Return the results of two runs; where both have a cell or an array, the new one counts."""
+    cells = {}
+    for part in PARTS:
+        both = (*before.cells.get(part, ()), *new.cells.get(part, ()))
+        if both:
+            cells[part] = list({cell.key: cell for cell in both}.values())
+    return Evidence(
+        cells,
+        {**before.theory, **new.theory},
+        {**before.arrays, **new.arrays},
+        new.environment or before.environment,
+    )
+
+
+def write_results(evidence: Evidence, path: Path) -> None:
+    """Write a file that :func:`read_results` reads; numbers are rounded."""
+    data = {
+        "environment": dict(evidence.environment),
+        "columns": list(_COLUMNS),
+        "cells": {
+            part: [[getattr(cell, name) for name in _COLUMNS] for cell in found]
+            for part, found in evidence.cells.items()
+        },
+        "theory": evidence.theory,
+        "arrays": [
+            {"piece": piece, "dataset": dataset, "method": method, "arrays": found}
+            for (piece, dataset, method), found in evidence.arrays.items()
+        ],
+    }
+    with atomic_write(path) as stream:
+        stream.write(json.dumps(_short(data), ensure_ascii=False).encode())
+
+
+def read_results(path: Path) -> Evidence:
+    """Read a file of :func:`write_results`."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        columns = data["columns"]
+        cells = {
+            part: [Cell(**dict(zip(columns, row, strict=True))) for row in rows]
+            for part, rows in data["cells"].items()
+        }
+        arrays = {
+            (one["piece"], one["dataset"], one["method"]): {
+                name: np.array(values) for name, values in one["arrays"].items()
+            }
+            for one in data["arrays"]
+        }
+        return Evidence(cells, data["theory"], arrays, data["environment"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedFileError(
+            f"{path}: is not a file of results of the claims ({error})"
+        ) from None
+
+
+def _short(value: Any) -> Any:
+    """Return plain data with five digits per number."""
+    if isinstance(value, Mapping):
+        return {str(key): _short(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _short(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value

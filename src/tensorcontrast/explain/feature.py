@@ -58,11 +58,11 @@ class Kernel:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_features
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> kernel = explain_features(model, rec)[0].kernels[0]
     >>> kernel.times.shape, kernel.weights.shape
     ((9,), (9,))
@@ -95,11 +95,11 @@ class WindowContributions:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_features
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> windows = explain_features(model, rec)[0].windows
     >>> [(window.role, window.signal.shape) for window in windows]
     [('highest', (2, 64)), ('typical', (2, 64)), ('lowest', (2, 64))]
@@ -169,11 +169,11 @@ class FeatureExplanation:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_features
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> found = explain_features(model, rec)[0]
     >>> found.index, found.n_windows, found.channels, list(found.blocks)
     (0, 60, ('ch0', 'ch1'), ['spectrogram', 'random convolutions'])
@@ -260,11 +260,11 @@ def explain_features(
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_features
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> found = explain_features(model, rec)[0]
     >>> round(float(found.channel_share.sum()), 6), round(sum(found.blocks.values()), 6)
     (1.0, 1.0)
@@ -310,11 +310,11 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import signal_contributions
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> made, constant = signal_contributions(model, rec[:5], feature=0)
     >>> made.shape, constant.shape
     ((5, 2, 64), (5,))
@@ -416,12 +416,11 @@ def _explained(
     for block, share, mean in zip(out.blocks, shares, means, strict=True):
         made = block.transformer
         if isinstance(made, SpectrogramTensor):
-            rows = np.append(np.arange(len(axis)), 0)[: share.shape[1]]  # the DC row is at 0
-            np.add.at(by_frequency, rows, share.sum(axis=(0, 2)))
+            by_frequency += share.sum(axis=(0, 2))
             by_channel += share.sum(axis=(1, 2)).reshape(-1, c, r).sum(axis=0)
             change = readout.doubling_of_magnitudes(mean, made.representation)
             rise = np.einsum("cfqr,cfq->cfr", block.weights, change) * per_sd
-            np.add.at(gain, rows, rise.sum(axis=0))
+            gain += rise.sum(axis=0)
             channel_gain += rise.sum(axis=1).reshape(-1, c, r).sum(axis=0)
             panel, by_panel = made.time_axis_, share.sum(axis=(0, 1))
             by_quantile = made.n_quantiles_ is not None
@@ -505,7 +504,7 @@ def _axis(model: ContrastiveFeatures, rate: float) -> Array:
     spectrogram = model.spectrogram_
     if spectrogram is None:
         return np.fft.rfftfreq(min(model.n_times_in_, 128), 1 / rate)
-    return np.asarray(spectrogram.frequencies_)[spectrogram.row_kinds_ == "magnitude"]
+    return np.asarray(spectrogram.frequencies_)
 
 
 def _strengths(
@@ -554,9 +553,9 @@ def _spectra(
     for block, mean in zip(out.blocks, means, strict=True):
         made = block.transformer
         if isinstance(made, SpectrogramTensor) and made.representation != "complex":
-            rows = np.maximum(mean.mean(axis=2), 0.0)[:, made.row_kinds_ == "magnitude"]
+            rows = np.maximum(mean.mean(axis=2), 0.0)
             if made.representation.startswith("log"):
-                rows = np.exp(mean.mean(axis=2))[:, made.row_kinds_ == "magnitude"]
+                rows = np.exp(mean.mean(axis=2))
             rows = rows ** (4 if made.representation == "sqrt-magnitude" else 2)
             rows = rows.reshape(-1, c, rows.shape[1]).sum(axis=0)
             coarse = np.fft.rfftfreq(made.n_fft_)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.block_rows import BlockRows
 from tensorcontrast.explain.readout import block_name
 
 __all__ = ["PredictionExplanation", "explain_predictions"]
@@ -43,11 +42,11 @@ class PredictionExplanation:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_predictions
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, n_classes=3, random_state=0)
-    >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=4))
     >>> model = ContrastiveClassifier(features, random_state=0).fit(rec)
     >>> found = explain_predictions(model, rec[:5])
     >>> found.log_odds.shape, found.features.shape, found.block_names
@@ -87,11 +86,11 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveClassifier, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_predictions
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, n_classes=3, random_state=0)
-    >>> features = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)))
+    >>> features = ContrastiveFeatures(decompose=PLC(rank=4))
     >>> model = ContrastiveClassifier(features, random_state=0).fit(rec)
     >>> found = explain_predictions(model, rec[:5])
     >>> total = found.features.sum(axis=1) + found.blocks.sum(axis=1) + found.intercept
@@ -109,8 +108,8 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
     names: list[str] = []
     sums: list[Array] = []
     at = n_features
-    if model.rows_ is not None:
-        projections = BlockRows(**model.rows_).projections
+    if model.components_ is not None:
+        projections = model.components_["projections"]
         for part, projection in zip(_blocks(model.extractor_), projections, strict=True):
             size = int(projection.shape[1])
             sums.append(parts[:, at : at + size].sum(axis=1))

@@ -1,8 +1,8 @@
-"""Read-out weights: features as a linear function of the values of the coupled blocks.
+"""Read-out weights in units that can be drawn: spectrogram values, and positive values of kernels.
 
-The features of CPD, ATD and PLC are w = Pᵀ(x − x̄)/s, with x the values of all blocks, x̄ and s the
-mean and scale of the fit, and P the projector (E12, E23). The convolution block is itself linear in
-its proportions of positive values (PPV). So every feature is a weighted sum ::
+The features of CPD, ATD and PLC are linear in the entries of the coupled blocks
+(:mod:`tensorcontrast.readout`), and the convolution block is itself linear in its proportions of
+positive values (PPV). So every feature is a weighted sum ::
 
     w = Σ_e u_e (v_e − v̄_e)
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import kernels
-from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
@@ -125,28 +124,24 @@ def read_out(model: ContrastiveFeatures) -> ReadOut:
         Where features are no linear function of blocks: those of neural networks.
     """
     check_is_fitted(model, "decompose_")
-    core = model.decompose_
-    if not isinstance(core, CPEstimator):
+    core, whole = model.decompose_, model._readout
+    if whole is None:
         raise InvalidInputError(
             f"features of {type(core).__name__} are no weighted sum of spectrogram and kernels, "
             "so that they cannot be explained by these; CPD, ATD and PLC can"
         )
-    cp = core._model
-    P = cp.projector().astype(np.float64) / core.scale_
-    H = kernels.khatri_rao(kernels.in_float64(cp.factors))
-    centre = core.center_.reshape(-1).astype(np.float64)
+    # The covariance of rows with features, as the decomposition models it.
+    H = core.scale_ * kernels.khatri_rao(kernels.in_float64(core._factors))
+    H /= core._layout.factor[:, None]
+    weights = np.concatenate([block.weights for block in whole.blocks])
     gram = np.asarray(core.feature_gram_, dtype=np.float64) / max(1, core.n_samples_seen_)
-    covariance = core.scale_ * (H @ (gram @ (core.scale_ * (H.T @ P))))
-    transformers = model._blocks()
-    scales = np.ones(len(transformers))
-    if len(transformers) > 1:
-        scales *= np.asarray(model.block_scales_) * np.asarray(core.block_scales_)
+    covariance = H @ (gram @ (H.T @ weights))
     blocks, modelled, at = [], [], 0
-    for transformer, scale in zip(transformers, scales, strict=True):
-        dims = tuple(transformer.output_shape_)
-        own = slice(at, at + int(np.prod(dims)))
+    for block in whole.blocks:
+        transformer, dims = block.transformer, tuple(block.transformer.output_shape_)
+        own = slice(at, at + len(block.weights))
         at = own.stop
-        u, mean, with_w = P[own] * scale, centre[own] / scale, covariance[own] / scale
+        u, mean, with_w = block.weights, block.center, covariance[own]
         if isinstance(transformer, ConvolutionFeatures):
             u, mean, with_w = _in_ppv(transformer, u, mean, with_w)
             dims = transformer.biases_.shape
@@ -156,7 +151,7 @@ def read_out(model: ContrastiveFeatures) -> ReadOut:
             )
         )
         modelled.append(with_w.reshape(*dims, -1))
-    return ReadOut(blocks, modelled, np.einsum("ir,ir->r", P, covariance))
+    return ReadOut(blocks, modelled, np.einsum("ir,ir->r", weights, covariance))
 
 
 def block_name(transformer: Any) -> str:

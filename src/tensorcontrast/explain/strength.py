@@ -62,11 +62,11 @@ class Strength:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> from tensorcontrast.explain import explain_features
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0).fit(rec)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
     >>> found = explain_features(model, rec)[0].strength
     >>> found.n_windows, -1 <= found.correlation <= 1, set(found.term.channels) <= set(rec.channels)
     (30, True, True)

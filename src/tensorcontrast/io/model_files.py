@@ -20,13 +20,14 @@ import math
 import os
 import warnings
 from collections.abc import Callable
-from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.augment import Augmentation
 from tensorcontrast.errors import (
@@ -39,39 +40,26 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.io import container
-from tensorcontrast.sources.tensor_noise import TensorNoise
-from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
 from tensorcontrast.utils.names import listed
+from tensorcontrast.version import __version__
 
 Array = NDArray[Any]
 
 KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
 #: Parameters that act on the machine, not on the model; a loaded model has their defaults.
-MACHINE_PARAMETERS = frozenset({"callback", "checkpoint", "n_jobs", "verbose"})
+MACHINE_PARAMETERS = frozenset({"callback", "n_jobs", "verbose"})
 #: Most parameters, and most learned attributes, of one estimator in a file.
 MAX_ATTRIBUTES = 1_000
-#: Parameters of older versions, which are gone, and the value with which they do nothing.
-_REMOVED = {"beside": 0}
 #: Learned attributes in which NaN says that a sweep had no such term.
 _MAY_BE_NAN = {"history_"}
-#: Learned attributes that are as long as the training data and follow from it by ``transform``.
-_LEFT_OUT = {"features_", "view_features_"}
-#: Learned attributes that do not end in an underscore.
-_PRIVATE = {"_labels"}
-
-
-@cache
-def _classes() -> dict[str, type]:
-    """Every class that a file may name. Imported when it is needed: each of them writes files."""
-    from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.decompose import ALS, ATD, CPD, PLC, Gradient, PaperALS
-    from tensorcontrast.features import ContrastiveFeatures
-    from tensorcontrast.neural import BYOL, DeepTensor, SimCLR  # torch stays out until it is used
-
-    ours: tuple[type, ...] = (ATD, CPD, PLC, ContrastiveFeatures, ContrastiveClassifier)
-    blocks: tuple[type, ...] = (ConvolutionFeatures, SpectrogramTensor)
-    settings: tuple[type, ...] = (ALS, Gradient, PaperALS)
-    return {c.__name__: c for c in (*ours, *blocks, *settings, BYOL, DeepTensor, SimCLR)}
+#: Module of every class that a file may name; it is imported when it is needed, torch never here.
+_MODULES = {
+    **dict.fromkeys(("ATD", "CPD", "PLC", "Algorithm1"), "decompose"),
+    **dict.fromkeys(("ConvolutionFeatures", "SpectrogramTensor"), "tensorize"),
+    **dict.fromkeys(("BYOL", "DeepTensor", "SimCLR"), "neural"),
+    "ContrastiveFeatures": "features",
+    "ContrastiveClassifier": "classify",
+}
 
 
 # -------------------------------------------------------------------- objects to plain data
@@ -104,22 +92,17 @@ class _Packer:
             return {"dict": {str(k): self.pack(v, f"{where}.{k}") for k, v in value.items()}}
         if isinstance(value, Augmentation):
             return {"augment": value.to_config()}
-        if isinstance(value, TensorNoise):
-            return {"tensor_noise": vars(value)}
-        if type(value).__name__ in _classes():
+        if type(value).__name__ in _MODULES:
             return {"estimator": self.estimator(value, where)}
         self.dropped.append(where)
         return None
 
     def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
         prefix = f"{where}." if where else ""
-        if hasattr(model, "features_") and hasattr(type(model), "labels_"):
-            _ = model.labels_  # made on first use, from features that the file does not keep
         learned = {
             name: value
             for name, value in vars(model).items()
-            if (name in _PRIVATE or (name.endswith("_") and not name.startswith("_")))
-            and name not in _LEFT_OUT
+            if name.endswith("_") and not name.startswith("_")
         }
         for name, value in learned.items():
             _check_finite(name, value)
@@ -141,17 +124,6 @@ class _Packer:
         return where
 
 
-def pack(value: Any) -> tuple[Any, dict[str, Array]]:
-    """Plain data and arrays of numbers, texts, arrays and lists, tuples and dicts of them."""
-    packer = _Packer()
-    return packer.pack(value, ""), packer.arrays
-
-
-def unpack(data: Any, arrays: dict[str, Array]) -> Any:
-    """Return what :func:`pack` made ``data`` of."""
-    return _unpack(data, arrays)
-
-
 def _unpack(data: Any, arrays: dict[str, Array]) -> Any:
     """Return the object that :meth:`_Packer.pack` made ``data`` of."""
     if not isinstance(data, dict):
@@ -166,34 +138,26 @@ def _unpack(data: Any, arrays: dict[str, Array]) -> Any:
         "tuple": lambda v: tuple(_unpack(item, arrays) for item in v),
         "dict": lambda v: {k: _unpack(item, arrays) for k, item in v.items()},
         "augment": Augmentation.from_config,
-        "tensor_noise": lambda v: TensorNoise(**v),
         "estimator": lambda v: _unpack_estimator(v, arrays),
     }
     return simple[kind](value)
 
 
 def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
-    cls = _classes().get(state["class"])
-    if cls is None:
+    module = _MODULES.get(state["class"])
+    if module is None:
         raise NewerFileError(
             f"the file holds a {listed([state['class']])}, which this version does not know; "
             "update tensorcontrast"
         )
+    cls: Any = getattr(import_module(f"tensorcontrast.{module}"), state["class"])
     for part in ("params", "learned"):
         if len(state[part]) > MAX_ATTRIBUTES:
             raise DamagedFileError(
                 f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
                 f"{MAX_ATTRIBUTES} are read"
             )
-    for name, default in _REMOVED.items():
-        value = state["params"].pop(name, default)
-        if value != default:
-            raise FileError(
-                f"the file's {state['class']} has {name}={listed([value])} of an older version, "
-                "which this one does not know; fit again"
-            )
-    flat = _take_flat(cls, state["params"])
-    unknown = set(state["params"]) - set(cls._get_param_names())  # type: ignore[attr-defined]
+    unknown = set(state["params"]) - set(cls._get_param_names())
     if unknown:
         raise NewerFileError(
             f"the file's {state['class']} has parameters {listed(sorted(unknown))}, which this "
@@ -204,51 +168,18 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     }
     model = cls(**params)
     _check_params(model, params)
-    if flat:
-        model = _with_flat(model, {k: _unpack(v, arrays) for k, v in flat.items()})
     for name, value in state["learned"].items():
-        if not (name in _PRIVATE or (name.endswith("_") and not name.startswith("_"))):
+        if not name.endswith("_") or name.startswith("_"):
             raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
         learned = _unpack(value, arrays)
         _check_finite(name, learned)
         setattr(model, name, learned)
-    if state["learned"]:
-        for name, default in getattr(cls, "_learned_defaults", {}).items():
-            vars(model).setdefault(name, default)
     center = vars(model).get("center_")
     if center is not None and np.asarray(center).dtype.kind != "f":
         raise DamagedFileError("the mean is not of floating-point numbers")
     if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
         model._check_learned()
     return model
-
-
-#: Parameters of older files that are now those of ``fit``.
-_OF_FIT = ("checkpoint", "every")
-
-
-def _take_flat(cls: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """Take parameters of older files out of ``params`` that are now those of settings objects."""
-    from tensorcontrast.decompose.options import option_names
-
-    if not hasattr(cls, "_settings"):
-        return {}
-    own = set(cls._get_param_names())
-    old = (set(option_names(cls)) - own) | set(_OF_FIT)
-    return {name: params.pop(name) for name in list(params) if name in old and "als" not in params}
-
-
-def _with_flat(model: Any, flat: dict[str, Any]) -> Any:
-    """Return the estimator with the settings of an older file."""
-    from tensorcontrast.decompose.options import with_options
-
-    own = {k: v for k, v in flat.items() if k not in _OF_FIT and (k, v) != ("batch_size", None)}
-    new = with_options(model, **own)
-    for name in new._settings:
-        found = getattr(new, name)
-        if found is not None:
-            _check_params(found, found.get_params())
-    return new
 
 
 def _check_finite(name: str, value: Any) -> None:
@@ -284,9 +215,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to ``path``, in one piece or not at all.
 
     Parameters that are code (``callback``, a clusterer, a function that augments) cannot be
-    written; a warning names them, and the loaded model has None in their place. ``checkpoint``,
-    ``n_jobs`` and ``verbose`` concern this machine and are left out; the loaded model has their
-    defaults. ``features_`` and ``view_features_`` are left out: ``transform`` gives them back.
+    written; a warning names them, and the loaded model has None in their place. ``n_jobs`` and
+    ``verbose`` concern this machine and are left out; the loaded model has their defaults.
     """
     packer = _Packer()
     state = packer.estimator(model)
@@ -297,8 +227,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             TensorContrastWarning,
             stacklevel=3,
         )
-    from tensorcontrast import __version__
-
     header = {
         "written_by": f"tensorcontrast {__version__}",
         "model": state,
@@ -344,6 +272,18 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise DamagedFileError(f"{path}: {error}") from error
     except Exception as error:  # whatever a forged description leads to
         raise container.not_described(path, KIND, error) from error
+
+
+class SavedMixin:
+    """Add ``save`` to an estimator."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, to be read by :func:`tensorcontrast.load_model`.
+
+        The file is written in one piece or not at all, and holds no code.
+        """
+        check_is_fitted(self)
+        save_model(self, path)
 
 
 def _names(model: Any) -> list[str] | None:

@@ -10,27 +10,29 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.manifold import TSNE
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.block_rows import normalised_rows
+from tensorcontrast.classify.block_rows import unit_rows
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastError
-from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.features import ContrastiveFeatures, KeptRows
+from tensorcontrast.features import _nuisance_differences as nuisance_differences
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.io.model_files import load_model
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.recordings.signals import some_windows
 from tensorcontrast.utils.estimators import changed_fitted, with_learned
 
-__all__ = ["Prepared", "Settings", "cache_folder", "fingerprint", "prepare"]
+__all__ = ["Prepared", "Settings", "cache_folder", "classifier_on", "fingerprint", "prepare"]
 
 Array = NDArray[Any]
 Progress = Callable[..., None]
@@ -126,7 +128,6 @@ def prepare(
     known: str,
     model: ContrastiveFeatures | ContrastiveClassifier | None = None,
     features: ContrastiveFeatures | None = None,
-    finished: Callable[[ContrastiveClassifier], ContrastiveClassifier] = lambda made: made,
     progress: Progress = lambda **changes: None,
     settings: Settings | None = None,
 ) -> Prepared:
@@ -143,8 +144,6 @@ def prepare(
         Fitted features to use. Default: they are fitted here.
     features : ContrastiveFeatures, optional
         Features to fit; default ``ContrastiveFeatures(random_state=0)``.
-    finished : callable
-        Gets the classifier after the fit and returns it as it is kept.
     progress : callable
         Gets ``text=``, ``done=`` and ``total=``.
     settings : Settings, optional
@@ -160,10 +159,10 @@ def prepare(
         raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from error
     (folder / "prepared.json").unlink(missing_ok=True)
     progress(text="features")
-    classifier = finished(_classifier(rec, model, features))
+    classifier = _classifier(rec, model, features)
     W, rows = _compute(rec, classifier, folder, progress)
     progress(text="map of all windows", done=None)
-    space = normalised_rows(kmeans.cluster_space(W))
+    space = unit_rows(kmeans.cluster_space(W))
     place = layout(space, settings)
     cluster = clusters(space, settings)
     for name, values in {"features": W, "place": place, "cluster": cluster}.items():
@@ -215,11 +214,33 @@ def _digest(model: ContrastiveFeatures | ContrastiveClassifier, rec: Recordings)
     return found.hexdigest()
 
 
-class _Fitted(FrozenEstimator):
-    """Features that stay as they are when the classifier is fitted."""
+class _Fitted(ContrastiveFeatures):
+    """Features that stay as they are when a classifier is fitted."""
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def __sklearn_clone__(self) -> Self:
         return self
+
+    def fit_and_keep(
+        self, X: Any, y: Any = None, windows: NDArray[np.intp] | None = None, **options: Any
+    ) -> KeptRows:
+        signals, blocks = np.asarray(self.checked_signals(X)), self.signal_blocks
+        index = np.arange(len(signals)) if windows is None else windows
+        differences = None
+        if self.missing == "error" and self.augment_ is not None:
+            differences = nuisance_differences(some_windows(signals), blocks, self.augment_)
+        return KeptRows(blocks, index, blocks.rows(signals[index]), differences)
+
+
+def classifier_on(
+    features: ContrastiveFeatures, X: Any, y: Any = None, **options: Any
+) -> ContrastiveClassifier:
+    """Train a classifier on fitted features, which stay as they are."""
+    frozen = copy(features)
+    frozen.__class__ = _Fitted
+    made = ContrastiveClassifier(frozen, **options).fit(X, y)
+    rows = replace(made._classifier_rows, extractor=features)
+    made = changed_fitted(made, features=clone(features))
+    return with_learned(made, extractor_=features, _classifier_rows=rows)
 
 
 def _classifier(
@@ -238,9 +259,7 @@ def _classifier(
     if model is None:
         features = features or ContrastiveFeatures(random_state=0)
         return ContrastiveClassifier(features, random_state=0).fit(bare, y)
-    made = ContrastiveClassifier(_Fitted(model), random_state=0).fit(bare, y)
-    made = changed_fitted(made, features=clone(model))
-    return with_learned(made, extractor_=model)
+    return classifier_on(model, bare, y, random_state=0)
 
 
 def _compute(
@@ -313,7 +332,7 @@ def _next_to(space: Array, marked: Array, marks: Array, count: int) -> Array:
 def clusters(space: Array, settings: Settings) -> Array:
     """Cluster (n,) of each window; the largest one is 0."""
     k = int(np.clip(round(0.7 * np.sqrt(len(space))), 2, settings.max_clusters))
-    found, _ = kmeans.cluster(space.astype(np.float32), min(k, len(space)), seed=0)
+    found, _ = kmeans.cluster(space.astype(np.float32), min(k, len(space)))
     order = np.argsort(-np.bincount(found), kind="stable")
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.block_rows import normalised_rows
+from tensorcontrast.classify.block_rows import unit_rows
 from tensorcontrast.classify.linear import fit_logistic
 from tensorcontrast.classify.stopping import (
     AccuracyEstimate,
@@ -133,7 +133,7 @@ class Labelling:
     def _typical(self) -> list[int]:
         """Return the window nearest to the centre of each cluster, the largest cluster first."""
         W, cluster = np.asarray(self.prepared.features), self.prepared.cluster
-        space = normalised_rows(kmeans.cluster_space(W))
+        space = unit_rows(kmeans.cluster_space(W))
         k = int(cluster.max()) + 1
         sums = kmeans.class_sums(cluster.astype(np.intp), space, k)
         centers = sums / np.maximum(np.bincount(cluster, minlength=k), 1)[:, None]

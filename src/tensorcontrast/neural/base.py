@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,9 +16,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.neural import scaling, torch_modules, training
+from tensorcontrast.io.model_files import SavedMixin
+from tensorcontrast.neural import training
 from tensorcontrast.solvers.convergence import History, Monitor
-from tensorcontrast.sources.tensor_noise import TensorNoise
 from tensorcontrast.utils import checks, labels, learned
 
 Array = NDArray[Any]
@@ -45,7 +44,7 @@ class Training:
     begun_below: float = float("inf")
 
 
-class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class NeuralEstimator(SavedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the neural estimators. Subclasses store parameters and say what is trained."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -61,7 +60,6 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     }
     #: What ``fit`` and ``transform`` want.
     takes: ClassVar[str] = "tensors"
-    #: The classifier that the features are judged by.
     #: Networks compute in single precision.
     dtype: ClassVar[str] = "float32"
 
@@ -108,8 +106,8 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         checks.check_parameters(self)
         name = type(self).__name__
-        torch = torch_modules.require_torch(name)
-        device = torch_modules.find_device(name, self.device)
+        torch = training.require_torch(name)
+        device = training.find_device(name, self.device)
         try:
             outcome, count, attributes = self._learn(torch, device, X, y, view)
             learned.assign(self, attributes)
@@ -148,7 +146,7 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X, names = checked.X, checked.feature_names_in
         labels.none_used(type(self).__name__, y, len(X))
         rng = checks.generator(self.random_state)
-        with torch_modules.seeded(torch, int(rng.integers(2**62))):
+        with training.seeded(torch, int(rng.integers(2**62))):
             work = self._prepare(torch, device, X, view, rng)
             monitor = Monitor(
                 type(self).__name__,
@@ -194,13 +192,6 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     # ---------------------------------------------------------------- files and scikit-learn
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to one file, to be read by :func:`tensorcontrast.load_model`."""
-        from tensorcontrast.io import model_files
-
-        check_is_fitted(self)
-        model_files.save_model(self, path)
-
     @property
     def _n_features_out(self) -> int:
         return int(self.rank_)
@@ -217,6 +208,9 @@ class NeuralEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 class ContrastiveEncoder(NeuralEstimator):
     """Base of SimCLR and BYOL: an encoder trained on two views of each window."""
+
+    #: Views are drawn anew in each epoch, as their authors draw them.
+    fresh_views: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralEstimator._parameter_constraints,
@@ -244,9 +238,9 @@ class ContrastiveEncoder(NeuralEstimator):
     def _prepare(
         self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
     ) -> Training:
-        from tensorcontrast.neural.encoder import ResidualEncoder
+        from tensorcontrast.neural.networks import ResidualEncoder
 
-        center, size = scaling.learn(X)
+        center, size = learn_scaling(X)
         # Entries, not windows, get a mean square of 1: the range that networks are made for.
         scale, rank = size / float(np.sqrt(center.size)), int(self.n_features)
         networks = self._networks(ResidualEncoder(X.shape[1:], rank)).to(device).train()
@@ -269,9 +263,9 @@ class ContrastiveEncoder(NeuralEstimator):
         return Training(
             networks,
             epoch,
-            torch_modules.count_parameters(networks),
+            training.count_parameters(networks),
             learned={"center_": center, "scale_": scale, "rank_": rank},
-            finish=lambda: {"weights_": torch_modules.to_arrays(self._trained_encoder(networks))},
+            finish=lambda: {"weights_": training.to_arrays(self._trained_encoder(networks))},
         )
 
     def _pairs(
@@ -286,7 +280,7 @@ class ContrastiveEncoder(NeuralEstimator):
             return ready(checks.check_view(V, X.shape, X.dtype))
 
         if view is None:
-            augment = self.augment or TensorNoise()
+            augment = self.augment or tensor_noise
             given = checks.read_only(X)
             return lambda: (checked(augment(given, rng)), checked(augment(given, rng)))
         data = ready(X)
@@ -304,21 +298,21 @@ class ContrastiveEncoder(NeuralEstimator):
         check_is_fitted(self)
         name = type(self).__name__
         X = checks.check_tensor(self, X, reset=False)
-        torch = torch_modules.require_torch(name)
-        device = torch_modules.find_device(name, self.device)
+        torch = training.require_torch(name)
+        device = training.find_device(name, self.device)
         encoder = self._encoder(torch).to(device)
         out = np.empty((len(X), self.rank_), dtype=np.float32)
         with torch.inference_mode():
             for start in range(0, len(X), CHUNK_SAMPLES):
                 part = slice(start, start + CHUNK_SAMPLES)
-                flat = scaling.normalised(X[part], self.center_, self.scale_)
+                flat = normalised(X[part], self.center_, self.scale_)
                 out[part] = encoder(torch.from_numpy(flat).to(device)).cpu().numpy()
         return out
 
     def _encoder(self, torch: Any) -> Any:
-        from tensorcontrast.neural.encoder import ResidualEncoder
+        from tensorcontrast.neural.networks import ResidualEncoder
 
-        return torch_modules.from_arrays(
+        return training.from_arrays(
             torch, lambda: ResidualEncoder(self.dims_, self.rank_), self.weights_
         )
 
@@ -335,9 +329,73 @@ class ContrastiveEncoder(NeuralEstimator):
             )
         if not all(np.isfinite(w).all() for w in self.weights_.values()):
             raise InvalidInputError("weights are not finite")
-        self._encoder(torch_modules.require_torch(type(self).__name__))
+        self._encoder(training.require_torch(type(self).__name__))
 
 
 def _on_device(torch: Any, device: Any, center: Array, scale: float, X: Array) -> Any:
     """Windows, centred and scaled, as a tensor on the device."""
-    return torch.from_numpy(scaling.normalised(X, center, scale)).to(device)
+    return torch.from_numpy(normalised(X, center, scale)).to(device)
+
+
+# ------------------------------------------------------------------ scaling
+
+
+#: Values that are converted at a time (64 MiB in float32).
+CHUNK_VALUES = 2**24
+
+
+def learn_scaling(X: Array) -> tuple[Array, float]:
+    """Mean tensor of X (n, I_1, …, I_K), and the root mean square of a window's norm about it."""
+    exact = X.mean(axis=0, dtype=np.float64)
+    mean = exact.astype(X.dtype)
+    total = sum(float(np.square(c, dtype=np.float64).sum()) for c in chunks(X, mean, 1.0))
+    size = float(np.sqrt(total / len(X)))
+    # What is left of equal windows after centring is rounding, not signal.
+    if not size > 8 * np.finfo(X.dtype).eps * float(np.linalg.norm(exact)):
+        raise InvalidInputError(
+            f"X of shape {X.shape} has nothing to learn from: all windows are equal"
+        )
+    return mean, size
+
+
+def chunks(X: Array, center: Array, scale: float) -> Iterator[Array]:
+    """Centred and scaled copies (m, ∏I_k) of the windows of X, a few at a time."""
+    flat, mean = X.reshape(len(X), -1), center.reshape(-1)
+    step = max(1, CHUNK_VALUES // mean.size)
+    for start in range(0, len(flat), step):
+        chunk = flat[start : start + step] - mean
+        chunk *= chunk.dtype.type(1.0 / scale)
+        yield chunk
+
+
+def normalised(X: Array, center: Array, scale: float) -> Array:
+    """X as centred, scaled rows (n, ∏I_k) in memory of their own."""
+    out = np.empty((len(X), center.size), dtype=center.dtype)
+    at = 0
+    for chunk in chunks(X, center, scale):
+        out[at : at + len(chunk)] = chunk
+        at += len(chunk)
+    return out
+
+
+#: Noise, in standard deviations of all entries, and the largest share of a mode that is masked.
+NOISE, MASK = 0.1, 0.15
+#: Shorter modes (such as three channels) are not masked.
+MIN_MASKED_LENGTH = 8
+
+
+def tensor_noise(X: Array, rng: np.random.Generator) -> Array:
+    """View of tensors with noise, and one stretch of each long mode set to the mean window."""
+    mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    noise = rng.standard_normal(X.shape, dtype=np.float32)
+    out = X + X.dtype.type(NOISE * X.std(dtype=np.float64)) * noise.astype(X.dtype, copy=False)
+    for mode, length in enumerate(X.shape[1:], start=1):
+        if length < MIN_MASKED_LENGTH:
+            continue
+        width = rng.integers(0, int(MASK * length) + 1, size=(len(X), 1))
+        start = rng.integers(0, length - width + 1)
+        place = np.arange(length)
+        hidden = (place >= start) & (place < start + width)
+        shape = [len(X), *(length if k == mode else 1 for k in range(1, X.ndim))]
+        out = np.where(hidden.reshape(shape), mean, out)
+    return out

@@ -103,7 +103,7 @@ class BYOL(ContrastiveEncoder):
     def _networks(self, encoder: Any) -> Any:
         from torch import nn
 
-        from tensorcontrast.neural.encoder import head
+        from tensorcontrast.neural.networks import head
 
         projector = head(int(self.n_features), self.hidden, self.projection)
         online = nn.ModuleDict({"encoder": encoder, "projector": projector})
@@ -118,7 +118,7 @@ class BYOL(ContrastiveEncoder):
     def _loss(self, networks: Any, a: Any, b: Any) -> Any:
         import torch
 
-        from tensorcontrast.neural.losses import byol
+        from tensorcontrast.neural.networks import byol
 
         online, target, predictor = (networks[k] for k in ("online", "target", "predictor"))
 

@@ -15,9 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.neural import scaling, torch_modules, training
-from tensorcontrast.neural.base import Array, NeuralEstimator, Training, ViewLike
-from tensorcontrast.solvers import start
+from tensorcontrast.neural import training
+from tensorcontrast.neural.base import (
+    Array,
+    NeuralEstimator,
+    Training,
+    ViewLike,
+    chunks,
+    learn_scaling,
+    normalised,
+)
+from tensorcontrast.solvers import als
 from tensorcontrast.utils import checks
 
 
@@ -76,7 +84,7 @@ class DeepTensor(NeuralEstimator):
     References
     ----------
     Saragadam, Balestriero, Veeraraghavan, Baraniuk: DeepTensor: low-rank tensor decomposition
-    with deep network priors. 2022.
+    with deep network parts. 2022.
 
     Examples
     --------
@@ -88,6 +96,8 @@ class DeepTensor(NeuralEstimator):
     ((40, 3), [(3, 3), (9, 3), (8, 3)])
     """
 
+    #: No views are compared.
+    _needs_view: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NeuralEstimator._parameter_constraints,
         "rank": [Interval(Integral, 1, None, closed="left")],
@@ -131,14 +141,19 @@ class DeepTensor(NeuralEstimator):
     def _prepare(
         self, torch: Any, device: Any, X: Array, view: ViewLike, rng: np.random.Generator
     ) -> Training:
-        from tensorcontrast.neural import priors
+        from tensorcontrast.neural import networks as parts
 
-        center, scale = scaling.learn(X)
-        rank, clipped = start.allowed_rank(self.rank, X.shape)
-        if clipped:
-            warnings.warn(clipped, TensorContrastWarning, stacklevel=3)
-        data = torch.from_numpy(scaling.normalised(X, center, scale)).to(device)
-        networks = priors.Priors(len(X), X.shape[1:], rank, self.hidden, self.learn_inputs)
+        center, scale = learn_scaling(X)
+        rank = als.allowed_rank(self.rank, len(X), (X.shape[1:],))
+        if rank < self.rank:
+            warnings.warn(
+                f"rank={self.rank} is more than a tensor of shape {X.shape} can have; "
+                f"rank_={rank} is used",
+                TensorContrastWarning,
+                stacklevel=3,
+            )
+        data = torch.from_numpy(normalised(X, center, scale)).to(device)
+        networks = parts.Priors(len(X), X.shape[1:], rank, self.hidden, self.learn_inputs)
         networks.to(device).train()
         optimizers = [
             torch.optim.Adam(
@@ -153,8 +168,8 @@ class DeepTensor(NeuralEstimator):
 
         def loss(rows: training.Rows) -> Any:
             at = torch.from_numpy(rows).to(device)
-            H = priors.khatri_rao(networks.factors())
-            return priors.residual(data[at], networks.features(at), H)
+            H = parts.khatri_rao(networks.factors())
+            return parts.residual(data[at], networks.features(at), H)
 
         def epoch() -> float:
             return training.run_epoch(
@@ -164,7 +179,7 @@ class DeepTensor(NeuralEstimator):
         return Training(
             networks,
             epoch,
-            torch_modules.count_parameters(networks),
+            training.count_parameters(networks),
             learned={
                 "center_": center,
                 "scale_": scale,
@@ -178,12 +193,12 @@ class DeepTensor(NeuralEstimator):
 
     def _trained(self, torch: Any, module: Any, data: Any) -> dict[str, Any]:
         """Return factors and features of the trained networks, in normal form."""
-        from tensorcontrast.neural import priors
+        from tensorcontrast.neural import networks as parts
 
         with torch.inference_mode():
             factors = module.factors()
             W = module.features(torch.arange(len(data), device=data.device))
-            error = float(priors.residual(data, W, priors.khatri_rao(factors)))
+            error = float(parts.residual(data, W, parts.khatri_rao(factors)))
             features = W.cpu().numpy()
         norms = np.linalg.norm(features.astype(np.float64), axis=0)
         plain = [U.cpu().numpy() for U in factors]
@@ -200,8 +215,8 @@ class DeepTensor(NeuralEstimator):
         X = checks.check_tensor(self, X, reset=False)
         H = kernels.khatri_rao(self.factors_)
         projector = H @ Encoder.from_factors(self.factors_, self.ridge_).K_inverse
-        chunks = [c @ projector for c in scaling.chunks(X, self.center_, self.scale_)]
-        return np.concatenate(chunks)
+        parts = [c @ projector for c in chunks(X, self.center_, self.scale_)]
+        return np.concatenate(parts)
 
     def inverse_transform(self, W: ArrayLike) -> Array:
         """Tensors (n, I_1, …, I_K) that features W (n, rank_) stand for. Equation E1."""

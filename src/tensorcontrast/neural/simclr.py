@@ -119,7 +119,7 @@ class SimCLR(ContrastiveEncoder):
     def _networks(self, encoder: Any) -> Any:
         from torch import nn
 
-        from tensorcontrast.neural.encoder import head
+        from tensorcontrast.neural.networks import head
 
         rank = int(self.n_features)
         projector = head(rank, rank, self.projection)
@@ -128,7 +128,7 @@ class SimCLR(ContrastiveEncoder):
     def _loss(self, networks: Any, a: Any, b: Any) -> Any:
         import torch
 
-        from tensorcontrast.neural.losses import nt_xent
+        from tensorcontrast.neural.networks import nt_xent
 
         z = networks["projector"](networks["encoder"](torch.cat([a, b])))
         return nt_xent(z[: len(a)], z[len(a) :], self.temperature)

@@ -4,7 +4,6 @@
 format     files                                 options beyond ``allow_nan``
 ========== ===================================== ===========================================
 npz        ``.npz``
-numpy      folder of ``.npy`` files
 csv        ``.csv``, ``.csv.gz``, ``.tsv``,      ``sample``, ``time``, ``label``, ``group``,
            folder                                ``channels``, ``fs``, ``window_s``, ``overlap``
 parquet    ``.parquet``, folder                  the same
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "read"]
 
-FORMATS = ("npz", "numpy", "csv", "parquet", "edf", "wfdb", "ts")
+FORMATS = ("npz", "csv", "parquet", "edf", "wfdb", "ts")
 _SUFFIXES = {
     ".npz": "npz",
     ".csv": "csv",
@@ -106,10 +105,6 @@ def _reader(kind: str) -> Any:
         from tensorcontrast.readers.npz import read_npz
 
         return read_npz
-    if kind == "numpy":
-        from tensorcontrast.readers.numpy_folder import read_numpy_folder
-
-        return read_numpy_folder
     if kind in ("csv", "parquet"):
         from tensorcontrast.readers.table import read_csv, read_parquet
 
@@ -133,20 +128,13 @@ def _format_of(path: Path) -> str:
     if is_glob(path):
         return _one_format(path, matching_files(path)[1])
     if path.is_dir():
-        if (path / "X.npy").is_file():
-            return "numpy"
         if (path / "RECORDS").is_file() or next(path.rglob("*.hea"), None) is not None:
             return "wfdb"
-        if next(path.glob("*/*.npy"), None) is not None:
-            return "numpy"
         files = files_below(path, tuple(s for s, kind in _SUFFIXES.items() if kind in _CONTINUOUS))
         files = [file for file in files if not holds_labels(file)] or files
         if files:
             return _one_format(path, files)
-        raise ForeignFileError(
-            f"{path}: holds neither X.npy, nor WFDB records, nor one folder a class with .npy "
-            "files, nor EDF files or tables"
-        )
+        raise ForeignFileError(f"{path}: holds neither WFDB records, nor EDF files, nor tables")
     kind = _format_by_name(path)
     if kind is not None:
         return kind

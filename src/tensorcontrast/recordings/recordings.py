@@ -27,7 +27,6 @@ from tensorcontrast.recordings.joining import concat
 from tensorcontrast.recordings.mne_objects import from_mne, to_mne
 from tensorcontrast.recordings.sampling import resample
 from tensorcontrast.recordings.signals import warn_if_transposed
-from tensorcontrast.recordings.xarray_objects import from_xarray
 from tensorcontrast.utils.names import listed, visible
 
 __all__ = ["Quality", "Recordings"]
@@ -420,7 +419,6 @@ class Recordings:
 
     concat = staticmethod(concat)
     from_dataframe = staticmethod(from_dataframe)
-    from_xarray = staticmethod(from_xarray)
     from_mne = staticmethod(from_mne)
     to_mne = to_mne
 

@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from tensorcontrast.evaluate.cells import Cell
-from tensorcontrast.evaluate.claims import ECG, HAR, HAR_ATD, PARTS, READINGS, SLEEP, THEORY
-from tensorcontrast.evaluate.paper import CITATION, TABLE1
+from tensorcontrast.evaluate.benchmark import Cell
+from tensorcontrast.evaluate.claims import (
+    CITATION,
+    ECG,
+    HAR,
+    HAR_ATD,
+    PARTS,
+    READINGS,
+    SLEEP,
+    SLEEP_WINDOWS,
+    TABLE1,
+    THEORY,
+)
 from tensorcontrast.evaluate.verdicts import IN_PAPER, TITLES, VERDICTS, Claim, Evidence, claims
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.report import evidence_figures, style
@@ -285,11 +295,11 @@ def _protocols(evidence: Evidence) -> list[str]:
 
 def _how(evidence: Evidence) -> list[str]:
     out = [
-        "`tensorcontrast bench claims` runs what is missing, writes `runs/claims/claims.json` and "
+        "`python -m benchmarks.claims` runs what is missing, writes `runs/claims/claims.json` and "
         "the page. A stopped run goes on where it stopped. `--parts` names some of the runs:",
         _list(f"`{name}`: {text}." for name, text in PARTS.items()),
         "This page is made from `benchmarks/results/claims.json`, without a run:",
-        "```sh\ntensorcontrast bench claims --results benchmarks/results/claims.json "
+        "```sh\npython -m benchmarks.claims --results benchmarks/results/claims.json "
         "--page docs/paper.md\n```",
     ]
     done = []
@@ -305,9 +315,7 @@ def _how(evidence: Evidence) -> list[str]:
     absent += [] if evidence.theory else [THEORY]
     if absent:
         out.append(f"Not computed for this page: {', '.join(f'`{name}`' for name in absent)}.")
-    facts = evidence.datasets.get(SLEEP)
-    if facts is not None:
-        out.append(f"Of Sleep-EDF, {facts['n_samples']:,} of 28,023 windows were drawn at random.")
+    out.append(f"Of Sleep-EDF, {SLEEP_WINDOWS:,} of 28,023 windows were drawn at random.")
     if evidence.environment:
         packages = evidence.environment.get("packages") or {}
         names = [f"{name} {version}" for name, version in packages.items()]

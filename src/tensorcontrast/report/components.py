@@ -31,10 +31,10 @@ class Component:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> component = describe_components(model.fit(rec), n_components=1)[0]
     >>> component.channels, component.channel_weights.shape
     (('ch0', 'ch1'), (2,))
@@ -55,7 +55,6 @@ class Component:
     class_means: Array | None = None
     #: Share of the variance of the feature that lies between classes (η²), 0 to 1.
     separation: float | None = None
-    mean_weight: float | None = None
     #: Whether ``times`` are not times but quantiles over time, in percent.
     by_strength: bool = False
     explanation: FeatureExplanation | None = None
@@ -102,10 +101,10 @@ def describe_components(
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> W = model.fit_transform(rec)
     >>> found = describe_components(model, features=W, y=rec.y, classes=rec.classes)
     >>> len(found), found[0].classes
@@ -126,11 +125,10 @@ def describe_components(
         A, B, C = (np.asarray(factor, dtype=np.float64) for factor in model.factors_)
         times, by_strength = time_axis(spectrogram)
         names, frequencies = tuple(channel_rows(model)), np.asarray(spectrogram.frequencies_)
-        magnitude, mean = (spectrogram.row_kinds_ == kind for kind in ("magnitude", "mean"))
     else:
         A, B, C = (np.empty((0, model._n_features_out)) for _ in range(3))
         times, by_strength = np.empty(0), False
-        names, frequencies, magnitude, mean = (), np.empty(0), *(np.empty(0, bool),) * 2
+        names, frequencies = (), np.empty(0)
     frequency_unit, time_unit = units(model)
     means, eta = None, np.zeros(A.shape[1])
     labels: tuple[str, ...] = ()
@@ -154,8 +152,8 @@ def describe_components(
             index=r,
             channels=names,
             channel_weights=A[:, r],
-            frequencies=frequencies[magnitude],
-            frequency_profile=B[magnitude, r],
+            frequencies=frequencies,
+            frequency_profile=B[:, r],
             times=times,
             time_profile=C[:, r],
             frequency_unit=frequency_unit,
@@ -165,7 +163,6 @@ def describe_components(
             classes=labels,
             class_means=None if means is None else means[:, r],
             separation=None if means is None else float(eta[r]),
-            mean_weight=float(B[mean, r][0]) if mean.any() else None,
         )
         found.append(Component(**{**vars(parts), "sentence": _sentence(parts)}))
     return found

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report.components import Component
-from tensorcontrast.report.scores import budget_name
 from tensorcontrast.report.style import NARROW
-from tensorcontrast.report.tables import ScoreTable
 
 if TYPE_CHECKING:
     from tensorcontrast.decompose.diagnosis import Diagnosis
-    from tensorcontrast.report.comparison import TextTable
 
 __all__ = ["FigureItem", "ModelView", "ReportData", "Windows"]
 
@@ -124,10 +120,10 @@ class ReportData:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> from tensorcontrast.report import report_from_model
     >>> report = report_from_model(model.fit(rec), rec, diagnose=False)
     >>> report.title, report.facts[0]
@@ -137,15 +133,10 @@ class ReportData:
     title: str
     question: Sequence[str]
     facts: Sequence[tuple[str, str]] = ()
-    comparisons: Sequence[TextTable] = ()
-    """Of methods over many data sets, before the tables of each."""
-    tables: Sequence[ScoreTable] = ()
-    findings: Sequence[str] = ()
     figures: Sequence[FigureItem] = ()
     views: Sequence[ModelView] = ()
     diagnosis: Diagnosis | None = None
     """How far the components of the model can be trusted."""
-    evidence: Sequence[FigureItem] = ()
     notes: Sequence[str] = ()
     config: str = ""
     environment: Sequence[tuple[str, str]] = ()
@@ -154,52 +145,11 @@ class ReportData:
 
     def all_figures(self) -> list[FigureItem]:
         """All figures in the order of the report; their names are unique."""
-        found = [*self.figures, *(f for view in self.views for f in view.figures), *self.evidence]
+        found = [*self.figures, *(f for view in self.views for f in view.figures)]
         names = [item.name for item in found]
         if len(set(names)) != len(names):
             raise InvalidInputError(f"two figures of the report have one name: {sorted(names)}")
         return found
-
-
-def findings(table: ScoreTable) -> list[str]:
-    """Say who is ahead at each label budget, and whether the lead is larger than the spread."""
-    lines = []
-    for budget in table.budgets:
-        rows = sorted(
-            (row for row in table.rows if budget in row.scores and row.competes),
-            key=lambda row: -row.scores[budget].mean,
-        )
-        if len(rows) < 2:
-            continue
-        first, second = rows[0], rows[1]
-        a, b = first.scores[budget], second.scores[budget]
-        level = [row for row in rows if f"{row.scores[budget].mean:.3f}" == f"{a.mean:.3f}"]
-        if len(level) > 1:
-            *names, last = (f"{row.method} ({row.scores[budget]})" for row in level)
-            lines.append(f"With {budget_name(budget)}, {', '.join(names)} and {last} are level.")
-            continue
-        gap = a.mean - b.mean
-        spread = np.nanmax([a.sd, b.sd]) if len(a.values) > 1 or len(b.values) > 1 else np.nan
-        text = (
-            f"With {budget_name(budget)}, {first.method} is ahead: {a}; next {second.method}, {b}"
-        )
-        if np.isfinite(spread):
-            text += " (within one sd)" if gap <= spread else f" (a lead of {gap / spread:.1f} sd)"
-        lines.append(f"{text}.")
-    return lines
-
-
-def all_findings(tables: Sequence[ScoreTable]) -> list[str]:
-    """Return findings of all tables; of many the fewest, a middle and the most labels."""
-    lines = []
-    for table in tables:
-        own = findings(table)
-        most = 2 if len(tables) > 1 else 3
-        if len(own) > most:
-            own = [own[0], own[-1]] if most == 2 else [own[0], own[len(own) // 2], own[-1]]
-        name = f"{table.dataset}: " if len(tables) > 1 else ""
-        lines += [f"{name}{line}" for line in own]
-    return lines
 
 
 def environment() -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tensorcontrast.decompose.diagnosis import STABLE, Diagnosis
 from tensorcontrast.evaluate.rank import RankCurve
 from tensorcontrast.report import style
-from tensorcontrast.report.comparison import TextTable
+from tensorcontrast.report.tables import TextTable
 from tensorcontrast.report.text import html_text, markdown_text
 
 __all__ = ["plot_rank_curve"]

@@ -1,6 +1,7 @@
-"""The paper's evidence as figures: what runs of ``bench figures`` kept, drawn.
+"""The paper's evidence as figures.
 
-A mapping called ``stages`` or ``seeds`` is what ``Run.evidence`` returns: plain arrays by name.
+A mapping called ``stages`` or ``seeds`` is what :func:`tensorcontrast.evaluate.evidence.collect`
+returns: plain arrays by name.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ from numpy.typing import NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import style
 from tensorcontrast.report.panels import adjacency, legend, scatter
-from tensorcontrast.report.scores import budget_name
-from tensorcontrast.report.tables import ScoreTable
 from tensorcontrast.report.text import figure_text
 from tensorcontrast.utils.names import listed
 
 __all__ = [
-    "plot_ablation",
     "plot_adjacency",
     "plot_iterations",
     "plot_seeds",
-    "plot_true_graph",
     "plot_tsne_stages",
 ]
 
@@ -34,15 +31,13 @@ Evidence = Mapping[str, Array]
 
 
 @style.styled
-def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> Figure:
+def plot_iterations(stages: Mapping[str, Evidence]) -> Figure:
     """Draw reconstruction error and probe accuracy over iterations, one line per method.
 
     Parameters
     ----------
     stages : mapping of method to evidence
         With ``curve_iteration``, ``curve_error``, ``iteration`` and ``accuracy``.
-    narrow : bool, default=False
-        Draw panels below each other, for the screen of a phone.
 
     Examples
     --------
@@ -55,8 +50,8 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
     ['relative error', 'accuracy']
     """
     if not stages:
-        raise InvalidInputError("there are no stages to draw; run `bench figures` first")
-    figure, (left, right) = style.panels(2, (3.8, 3.2), narrow=narrow)
+        raise InvalidInputError("there are no stages to draw")
+    figure, (left, right) = style.panels(2, (3.8, 3.2))
     drawn = False
     for k, (method, own) in enumerate(stages.items()):
         need(own, "curve_iteration", "curve_error", "iteration", "accuracy")
@@ -74,7 +69,7 @@ def plot_iterations(stages: Mapping[str, Evidence], *, narrow: bool = False) -> 
     right.set_ylabel("accuracy")
     for axis in (left, right):
         axis.set_xlabel("iteration (vertical: the contrast begins)" if drawn else "iteration")
-    figure.legend(loc="outside lower center", ncols=min(2 if narrow else 4, len(stages)))
+    figure.legend(loc="outside lower center", ncols=min(4, len(stages)))
     return figure
 
 
@@ -87,123 +82,7 @@ def _contrast_begins(own: Evidence) -> float | None:
 
 
 @style.styled
-def plot_true_graph(
-    table: ScoreTable, methods: Sequence[str] | None = None, *, narrow: bool = False
-) -> Figure:
-    """Draw what the pseudo graph loses against a graph of true labels, at each label budget.
-
-    Parameters
-    ----------
-    table : ScoreTable
-        With the methods.
-    methods : sequence of str, optional
-        Which rows; default: "CPD", "PLC" and "PLC (true graph)".
-    narrow : bool, default=False
-        Draw for the screen of a phone.
-
-    Examples
-    --------
-    >>> from tensorcontrast.report import score_tables
-    >>> cells = [
-    ...     {"dataset": "d", "method": m, "seed": s, "budget": 30, "accuracy": a + s / 100}
-    ...     for m, a in (("PLC", 0.6), ("PLC (true graph)", 0.7)) for s in range(2)
-    ... ]
-    >>> figure = plot_true_graph(score_tables(cells)[0])
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
-    ['PLC', 'PLC (true graph)']
-    """
-    wanted = ("CPD", "PLC", "PLC (true graph)") if methods is None else methods
-    rows = [row for row in table.rows if row.method in wanted]
-    if not rows:
-        raise InvalidInputError(f"no row of {table.dataset} is among {list(wanted)}")
-    width = style.NARROW if narrow else max(4.8, 0.95 * len(table.budgets) + 1)
-    figure = style.new_figure(width, 3.4 if narrow else 3.0)
-    axis = figure.subplots()
-    width = 0.8 / len(rows)
-    for k, row in enumerate(rows):
-        at = [i for i, b in enumerate(table.budgets) if b in row.scores]
-        scores = [row.scores[table.budgets[i]] for i in at]
-        x = np.array(at) + (k - (len(rows) - 1) / 2) * width
-        axis.bar(x, [s.mean for s in scores], 0.86 * width, color=style.colour(k),
-                 label=figure_text(row.method))  # fmt: skip
-        axis.errorbar(x, [s.mean for s in scores], np.nan_to_num([s.sd for s in scores]),
-                      fmt="none", ecolor=style.INK, elinewidth=0.9)  # fmt: skip
-    axis.set_xticks(range(len(table.budgets)), [str(b) for b in table.budgets])
-    axis.tick_params(axis="x", length=0)
-    axis.set_xlabel("labels for training (windows, or share)")
-    axis.set_ylabel(table.metric.replace("_", " "))
-    axis.set_title(figure_text(table.dataset))
-    figure.legend(loc="outside lower center", ncols=min(2 if narrow else 3, len(rows)))
-    return figure
-
-
-@style.styled
-def plot_ablation(
-    table: ScoreTable,
-    methods: Sequence[str] | None = None,
-    budget: str | None = None,
-    *,
-    narrow: bool = False,
-) -> Figure:
-    """Draw what each part of the contrast is worth: mean ± sd, and every repeat as a dot.
-
-    Parameters
-    ----------
-    table : ScoreTable
-        With the variants.
-    methods : sequence of str, optional
-        Which rows; default: "PLC" and those named "w/o …". The first is drawn in colour.
-    budget : str, optional
-        Which label budget; default: the fewest, the middle and all, one panel each.
-    narrow : bool, default=False
-        Draw panels below each other, for the screen of a phone.
-
-    Examples
-    --------
-    >>> from tensorcontrast.report import score_tables
-    >>> cells = [
-    ...     {"dataset": "d", "method": m, "seed": s, "budget": 30, "accuracy": a + s / 100}
-    ...     for m, a in (("w/o PLC", 0.6), ("PLC", 0.7)) for s in range(2)
-    ... ]
-    >>> figure = plot_ablation(score_tables(cells)[0])
-    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['PLC', 'w/o PLC']
-    """
-    wanted = list(methods or ["PLC", *(r.method for r in table.rows if r.method[:3] == "w/o")])
-    rows = sorted(
-        (row for row in table.rows if row.method in wanted), key=lambda r: wanted.index(r.method)
-    )
-    if not rows:
-        raise InvalidInputError(f"no row of {table.dataset} is among {list(wanted)}")
-    count = len(table.budgets)
-    some = [table.budgets[k] for k in sorted({0, count // 2, count - 1})]
-    budgets = some if budget is None else [budget]
-    size = (2.3, 0.42 * len(rows) + 1.2)
-    figure, axes = style.panels(len(budgets), size, (1.5, 0.0), narrow=narrow, sharey=True)
-    for axis, name in zip(axes, budgets, strict=True):
-        for k, row in enumerate(rows):
-            if name not in row.scores:
-                continue
-            score = row.scores[name]
-            hue = style.BLUE if k == 0 else style.GREY
-            axis.plot(score.values, np.full(len(score.values), k + 0.22), "o", color=hue,
-                      ms=3.5, alpha=0.6, mew=0)  # fmt: skip
-            axis.errorbar(score.mean, k, xerr=np.nan_to_num(score.sd), fmt="D", color=hue, ms=6,
-                          elinewidth=1.4)  # fmt: skip
-        axis.set_title(budget_name(name))
-        axis.set_xlabel(table.metric.replace("_", " "))
-        axis.grid(axis="y", visible=False)
-        axis.grid(axis="x", visible=True)
-        axis.locator_params(axis="x", nbins=4)
-    axes[0].set_yticks(range(len(rows)), [figure_text(row.method) for row in rows])
-    axes[0].set_ylim(len(rows) - 0.5, -0.5)
-    return figure
-
-
-@style.styled
-def plot_tsne_stages(
-    stages: Evidence, classes: Sequence[str] | None = None, *, narrow: bool = False
-) -> Figure:
+def plot_tsne_stages(stages: Evidence, classes: Sequence[str] | None = None) -> Figure:
     """Draw t-SNE of the features at the start and at convergence.
 
     Parameters
@@ -212,8 +91,6 @@ def plot_tsne_stages(
         With ``tsne_start``, ``tsne_end`` and ``tsne_y``.
     classes : sequence of str, optional
         Names; default: ``stages["classes"]``.
-    narrow : bool, default=False
-        Draw panels below each other, for the screen of a phone.
 
     Examples
     --------
@@ -226,9 +103,7 @@ def plot_tsne_stages(
     """
     need(stages, "tsne_start", "tsne_end", "tsne_y")
     names = _classes(stages, classes)
-    count = len(np.unique(stages["tsne_y"]))
-    below = (0.0, 0.12 * count) if narrow else (0.0, 0.0)
-    figure, axes = style.panels(2, (4.2, 3.5), below, narrow=narrow)
+    figure, axes = style.panels(2, (4.2, 3.5))
     for axis, key, title in zip(
         axes, ("tsne_start", "tsne_end"), ("At the start", "At convergence"), strict=True
     ):
@@ -236,7 +111,7 @@ def plot_tsne_stages(
         axis.set_title(title)
         axis.set_xlabel("t-SNE 1")
         axis.set_ylabel("t-SNE 2")
-    legend(figure, axes[0], below=narrow)
+    legend(figure, axes[0])
     return figure
 
 
@@ -245,8 +120,6 @@ def plot_adjacency(
     stages: Evidence,
     classes: Sequence[str] | None = None,
     n_stages: int = 3,
-    *,
-    narrow: bool = False,
 ) -> Figure:
     """Draw the pseudo graph at stages of the fit, and the true graph, ordered by class.
 
@@ -258,8 +131,6 @@ def plot_adjacency(
         Names; default: ``stages["classes"]``.
     n_stages : int
         How many, the first and the last among them.
-    narrow : bool, default=False
-        Draw panels below each other, for the screen of a phone.
 
     Examples
     --------
@@ -275,9 +146,7 @@ def plot_adjacency(
     order = np.argsort(y, kind="stable")
     count = len(stages["pseudo"])
     at = np.unique(np.linspace(0, count - 1, min(n_stages, count)).round().astype(int))
-    figure, axes = style.panels(
-        len(at) + 1, (2.35, 2.9), (0.7, 0.0), narrow=narrow, layout="compressed"
-    )
+    figure, axes = style.panels(len(at) + 1, (2.35, 2.9), (0.7, 0.0), layout="compressed")
     for axis, s in zip(axes, at, strict=False):
         adjacency(axis, stages["pseudo"][s][order], y[order], names)
         axis.set_title(f"iteration {int(stages['iteration'][s])}")
@@ -287,15 +156,12 @@ def plot_adjacency(
     axes[-1].set_title("true graph")
     axes[-1].set_xlabel("windows, ordered by class")
     for axis in axes[1:]:
-        if not narrow:
-            axis.set_yticks([])
+        axis.set_yticks([])
     return figure
 
 
 @style.styled
-def plot_seeds(
-    seeds: Evidence, classes: Sequence[str] | None = None, *, narrow: bool = False
-) -> Figure:
+def plot_seeds(seeds: Evidence, classes: Sequence[str] | None = None) -> Figure:
     """Draw the pseudo graphs of several seeds and how far each two agree (ARI).
 
     Parameters
@@ -304,8 +170,6 @@ def plot_seeds(
         With ``seeds`` (s,), ``pseudo`` (s, m), ``y`` (m,) and ``ari`` (s, s).
     classes : sequence of str, optional
         Names; default: ``seeds["classes"]``.
-    narrow : bool, default=False
-        Draw panels below each other, for the screen of a phone.
 
     Examples
     --------
@@ -321,15 +185,13 @@ def plot_seeds(
     y, ari = seeds["y"], np.asarray(seeds["ari"], dtype=np.float64)
     order = np.argsort(y, kind="stable")
     count = len(seeds["pseudo"])
-    figure, axes = style.panels(
-        count + 1, (2.15, 2.8), (0.8, 0.0), narrow=narrow, layout="compressed"
-    )
+    figure, axes = style.panels(count + 1, (2.15, 2.8), (0.8, 0.0), layout="compressed")
     for k, axis in enumerate(axes[:-1]):
         adjacency(axis, seeds["pseudo"][k][order], y[order], names)
         axis.set_title(f"seed {int(seeds['seeds'][k])}")
         if "ari_true" in seeds:
             axis.set_xlabel(f"ARI with the classes {float(seeds['ari_true'][k]):.2f}")
-        if k and not narrow:
+        if k:
             axis.set_yticks([])
     matrix = axes[-1]
     shade = np.clip(ari, 0, 1)

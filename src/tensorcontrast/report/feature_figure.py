@@ -47,10 +47,10 @@ def plot_feature(model: Any, feature: int, rec: Any = None) -> Figure:
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> figure = plot_feature(model.fit(rec), 0)
     >>> [axis.get_title(loc="left") for axis in figure.axes][:2]
     ['channels', 'frequencies']

@@ -1,4 +1,4 @@
-"""Figures: functions that take an estimator or a run and return a matplotlib figure."""
+"""Figures: functions that take an estimator or arrays and return a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike, NDArray
 
 from tensorcontrast.errors import InvalidInputError
+from tensorcontrast.evaluate.benchmark import Cell
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.report import style
 from tensorcontrast.report.charts import time_scales
-from tensorcontrast.report.components import describe_components, order_label
+from tensorcontrast.report.components import class_means, describe_components, order_label
 from tensorcontrast.report.panels import adjacency, embed, history_of, legend, scatter, subsample
-from tensorcontrast.report.tables import ScoreTable, run_tables
 from tensorcontrast.report.text import figure_text, figure_texts
 
 __all__ = [
+    "plot_class_profiles",
     "plot_components",
     "plot_convergence",
     "plot_embedding",
@@ -69,10 +71,10 @@ def plot_components(
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> figure = plot_components(model.fit(rec), n_components=2)
     >>> len(figure.axes)  # channels, frequencies and time scales of two features
     6
@@ -326,87 +328,105 @@ def plot_graph(
 
 
 @style.styled
-def plot_label_curve(
-    source: ScoreTable | Sequence[ScoreTable] | Any,
+def plot_class_profiles(
+    features: ArrayLike,
+    y: ArrayLike,
     *,
-    metric: str = "accuracy",
-    methods: Sequence[str] | None = None,
+    classes: Sequence[str] | None = None,
     narrow: bool = False,
 ) -> Figure:
-    """Draw the score over the number of labels, one line per method with ± sd.
+    """Draw the mean of each standardised feature in each class as a coloured cell.
 
     Parameters
     ----------
-    source : ScoreTable, sequence of these, or Run
-        One panel a dataset.
-    metric : str
-        Of a run, which score.
-    methods : sequence of str, optional
-        Which rows; default: all.
+    features, y : array-like (n, rank) and (n,)
+        Features and classes of windows; those with label −1 are left out.
+    classes : sequence of str, optional
+        Names of the classes.
     narrow : bool, default=False
-        Draw panels and legend below each other, for the screen of a phone.
+        Put features in rows, for the screen of a phone.
+    """
+    means, present = class_means(np.asarray(features), np.asarray(y))
+    names = figure_texts((classes[c] if classes is not None else f"class {c}" for c in present), 16)
+    k, r = means.shape
+    if narrow:
+        figure = style.new_figure(style.NARROW, 1.4 + 0.22 * r)
+    else:
+        figure = style.new_figure(2.0 + 0.3 * r, 1.1 + 0.3 * k)
+    axis: Any = figure.subplots()
+    largest = float(np.abs(means).max()) or 1.0
+    for (c, f), value in np.ndenumerate(means):
+        place = (c - 0.5, f - 0.5) if narrow else (f - 0.5, c - 0.5)
+        hue = style.VERMILION if value > 0 else style.BLUE
+        axis.add_patch(Rectangle(place, 1, 1, color=hue, alpha=abs(value) / largest, lw=0))
+        if not narrow or k <= 7:
+            text = f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
+            x, y_ = (c, f) if narrow else (f, c)
+            axis.text(x, y_, text, ha="center", va="center", fontsize=6.5)
+    sizes = (k, r) if narrow else (r, k)
+    axis.set_xlim(-0.5, sizes[0] - 0.5)
+    axis.set_ylim(sizes[1] - 0.5, -0.5)
+    numbers = [str(f) for f in range(r)]
+    if narrow:
+        axis.set_xticks(range(k), names, rotation=60)
+        axis.set_yticks(range(r), numbers)
+        axis.set_ylabel("feature")
+    else:
+        axis.set_xticks(range(r), numbers)
+        axis.set_yticks(range(k), names)
+        axis.set_xlabel("feature (cells: mean in standard deviations)")
+    axis.grid(False)
+    axis.tick_params(length=0)
+    return figure
+
+
+@style.styled
+def plot_label_curve(cells: Sequence[Cell]) -> Figure:
+    """Draw the accuracy over the number of labels, one line per method with ± sd over seeds.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Of one data set.
 
     Examples
     --------
-    >>> from tensorcontrast.report import score_tables
+    >>> from tensorcontrast.evaluate.benchmark import Cell
     >>> cells = [
-    ...     {"dataset": "d", "method": m, "seed": 0, "budget": b, "accuracy": a + b / 100}
-    ...     for m, a in (("CPD", 0.5), ("PLC", 0.6)) for b in (10, 30)
+    ...     Cell("d", method, 0, budget, accuracy=accuracy + budget / 100)
+    ...     for method, accuracy in (("CPD", 0.5), ("PLC", 0.6))
+    ...     for budget in (10, 30)
     ... ]
-    >>> figure = plot_label_curve(score_tables(cells))
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    >>> [text.get_text() for text in plot_label_curve(cells).legends[0].get_texts()]
     ['CPD', 'PLC']
     """
-    if isinstance(source, ScoreTable):
-        tables = [source]
-    elif isinstance(source, Sequence):
-        tables = list(source)
-    else:
-        tables = run_tables(source, metric=metric)
-    found = list(dict.fromkeys(row.method for table in tables for row in table.rows))
-    methods = [name for name in found if methods is None or name in methods]
-    if not methods:
-        raise InvalidInputError(
-            "there is no finished cell to draw; run the benchmark first, or name other methods"
+    budgets = list(dict.fromkeys(cell.budget for cell in cells))
+    methods = list(dict.fromkeys(cell.method for cell in cells))
+    figure = style.new_figure(6.1, 3.3)
+    axis = figure.subplots()
+    for k, method in enumerate(methods):
+        at, means, spreads = [], [], []
+        for i, budget in enumerate(budgets):
+            own = [c for c in cells if (c.method, c.budget) == (method, budget)]
+            values = [cell.accuracy for cell in own if cell.accuracy is not None]
+            if values:
+                at.append(i)
+                means.append(float(np.mean(values)))
+                spreads.append(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+        # Side by side, so that whiskers of close methods stay apart.
+        axis.errorbar(
+            np.array(at) + 0.05 * (k - (len(methods) - 1) / 2),
+            np.array(means),
+            spreads,
+            color=style.colour(k),
+            marker=style.marker(k),
+            ls=style.LINES[k // len(style.PALETTE) % len(style.LINES)],
+            ms=4.5,
+            elinewidth=0.9,
+            label=figure_text(method),
         )
-    columns = 1 if narrow else min(len(tables), 2)
-    lines = -(-len(tables) // columns)
-    width, height = 4.2 * columns + 1.9, 3.1 * lines + 0.2
-    if narrow:
-        width, height = style.NARROW, height + 0.2 * len(methods)
-    figure = style.new_figure(width, height)
-    axes = figure.subplots(lines, columns, squeeze=False)
-    for axis, table in zip(axes.flat, tables, strict=False):
-        for row in table.rows:
-            if row.method not in methods:
-                continue
-            k = methods.index(row.method)
-            at = [i for i, b in enumerate(table.budgets) if b in row.scores]
-            means = np.array([row.scores[table.budgets[i]].mean for i in at])
-            spread = np.nan_to_num([row.scores[table.budgets[i]].sd for i in at])
-            # Side by side, so that whiskers of close methods stay apart.
-            x = np.array(at) + 0.05 * (k - (len(methods) - 1) / 2)
-            axis.errorbar(
-                x,
-                means,
-                spread,
-                color=style.colour(k),
-                marker=style.marker(k),
-                ls=style.LINES[k // len(style.PALETTE) % len(style.LINES)],
-                ms=4.5,
-                elinewidth=0.9,
-                label=figure_text(row.method),
-            )
-        axis.set_xticks(range(len(table.budgets)), [str(b) for b in table.budgets])
-        axis.set_xlabel("labels for training (windows, or share)")
-        axis.set_ylabel(table.metric.replace("_", " "))
-        axis.set_title(figure_text(table.dataset))
-    for axis in list(axes.flat)[len(tables) :]:
-        axis.remove()
-    handles: dict[str, Any] = {}
-    for axis in figure.axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    where: Any = "outside lower center" if narrow else "outside right upper"
-    figure.legend(list(handles.values()), list(handles), loc=where)
+    axis.set_xticks(range(len(budgets)), [str(budget) for budget in budgets])
+    axis.set_xlabel("labels for training (windows, or share)")
+    axis.set_ylabel("accuracy")
+    figure.legend(loc="outside right upper")
     return figure

@@ -14,11 +14,9 @@ from string import Template
 
 from tensorcontrast.report import diagnosis, scatter
 from tensorcontrast.report.charts import component_charts, window_charts
-from tensorcontrast.report.comparison import TextTable
 from tensorcontrast.report.components import Component, features_lead, order_label
 from tensorcontrast.report.data import FigureItem, ModelView, ReportData
 from tensorcontrast.report.style import InlineSvg
-from tensorcontrast.report.tables import ScoreTable
 from tensorcontrast.report.text import html_text, json_block
 
 __all__ = ["render_html"]
@@ -52,19 +50,12 @@ def render_html(report: ReportData) -> str:
 
 
 def _sections(report: ReportData, svg: InlineSvg) -> Iterable[tuple[str, str, str]]:
-    if report.tables:
-        parts = [_list(report.findings, "findings")]
-        parts += map(_comparison, report.comparisons)
-        parts += [_table(table, len(report.tables) > 1) for table in report.tables]
-        yield "result", "Result", "".join(parts) + _figures(report.figures, svg)
-    elif report.figures:
+    if report.figures:
         yield "figures", "Figures", _figures(report.figures, svg)
     for k, view in enumerate(report.views):
         yield f"learned-{k}", view.title, _view(view, k, len(report.views), svg)
     if report.diagnosis is not None:
         yield "trust", diagnosis.TITLE, diagnosis.section_html(report.diagnosis)
-    if report.evidence:
-        yield "evidence", "Evidence", _figures(report.evidence, svg)
     if report.notes:
         yield "notes", "Notes", _list(report.notes, "notes")
     yield "setup", "How to get this again", _setup(report)
@@ -122,28 +113,6 @@ def _scatter(view: ModelView, k: int, values: int) -> str:
     )
     return Template(_static("scatter.html")).substitute(
         k=k, shown=html_text(shown), data=json_block(data)
-    )
-
-
-def _table(table: ScoreTable, titled: bool) -> str:
-    title = f"<h3>{html_text(table.dataset)}</h3>" if titled else ""
-    footnotes = "".join(
-        f"<li><sup>{k}</sup> {html_text(note)}</li>" for k, note in enumerate(table.footnotes(), 1)
-    )
-    footnotes = f'<ul class="footnotes">{footnotes}</ul>' if footnotes else ""
-    name = html_text(f"Scores on {table.dataset}")
-    return (
-        f'{title}<div class="wide" tabindex="0" role="region" aria-label="{name}">{table.html()}'
-        f'</div><p class="caption">{html_text(table.caption)}. The best of each column is '
-        f'<strong class="best">marked</strong>.</p>{footnotes}{_list(table.notes, "notes")}'
-    )
-
-
-def _comparison(table: TextTable) -> str:
-    name = html_text(table.title)
-    return (
-        f'<h3>{name}</h3><div class="wide" tabindex="0" role="region" aria-label="{name}">'
-        f"{table.html()}</div>{_list(table.notes, 'notes')}"
     )
 
 

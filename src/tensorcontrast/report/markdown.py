@@ -17,26 +17,11 @@ def render_markdown(report: ReportData, figures: str | None = "figures") -> str:
     out = [f"# {markdown_text(report.title)}"]
     out += [markdown_text(paragraph) for paragraph in report.question]
     out.append(_facts(report.facts))
-    if report.tables:
-        out.append("## Result")
-        out.append(_list(report.findings))
-        for comparison in report.comparisons:
-            out += [f"### {markdown_text(comparison.title)}", comparison.markdown()]
-        for table in report.tables:
-            if len(report.tables) > 1:
-                out.append(f"### {markdown_text(table.dataset)}")
-            out += [
-                table.markdown(),
-                f"{markdown_text(table.caption)}. The best of each column is bold.",
-            ]
     out += _images(report.figures, figures)
     for view in report.views:
         out += _view(view, figures)
     if report.diagnosis is not None:
         out += [f"## {diagnosis.TITLE}", *diagnosis.section_markdown(report.diagnosis)]
-    if report.evidence:
-        out.append("## Evidence")
-        out += _images(report.evidence, figures)
     if report.notes:
         out += ["## Notes", _list(report.notes)]
     out.append("## How to get this again")

@@ -8,32 +8,32 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
+from tensorcontrast.classify.deciding import agreement_of_parts, what_decides
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.diagnosis import Diagnosis
+from tensorcontrast.explain import PredictionExplanation, explain_predictions
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.report import style
 from tensorcontrast.report.components import Component, describe_components
-from tensorcontrast.report.data import (
-    FigureItem,
-    ModelView,
-    ReportData,
-    Windows,
-    all_findings,
-    environment,
-)
-from tensorcontrast.report.figures import plot_convergence, plot_graph, plot_label_curve
-from tensorcontrast.report.of_classifier import classifier_view
-from tensorcontrast.report.profiles import plot_class_profiles
-from tensorcontrast.report.tables import ScoreTable
+from tensorcontrast.report.data import FigureItem, ModelView, ReportData, Windows, environment
+from tensorcontrast.report.figures import plot_class_profiles, plot_convergence, plot_graph
+from tensorcontrast.report.of_answers import decision_facts, plot_curve
+from tensorcontrast.report.text import figure_texts, plain
 
-__all__ = ["report_from_model"]
+__all__ = ["plot_contributions", "report_from_model"]
 
 Array = NDArray[Any]
 
+#: Windows whose answers are explained, at most.
+MAX_WINDOWS = 512
+#: Contributions that have a bar.
+MOST_BARS = 16
 #: Windows from which the components are fitted again.
 MIN_WINDOWS = 8
 
@@ -49,7 +49,6 @@ def report_from_model(
     *,
     title: str | None = None,
     command: str = "",
-    tables: Sequence[ScoreTable] = (),
     diagnose: bool = True,
 ) -> ReportData:
     """Gather what a report of a fitted model shows.
@@ -66,8 +65,6 @@ def report_from_model(
         Title of the report.
     command : str
         Command that makes this report again, whole and quoted for a shell.
-    tables : sequence of ScoreTable
-        Scores, where any were measured.
     diagnose : bool, default=True
         Fit the decomposition again, with other seeds and to halves of the subjects, and say which
         components can be trusted. It takes about four times as long as the fit of the
@@ -75,10 +72,10 @@ def report_from_model(
 
     Examples
     --------
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(rank=4, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
     >>> report = report_from_model(model.fit(rec), rec, title="Test", diagnose=False)
     >>> report.title, len(report.views[0].components)
     ('Test', 4)
@@ -108,13 +105,8 @@ def report_from_model(
     rank = features.shape[1]
     spectrogram = model.spectrogram_
     by_time = spectrogram is None or spectrogram.n_quantiles_ is None
-    figures = []
-    if any(len(table.budgets) > 1 for table in tables):
-        figures.append(label_curve(tables))
     labelled = recordings.y is not None and bool((recordings.y >= 0).any())
     notes = []
-    if not tables:
-        notes.append("No accuracy was measured for this report.")
     if labelled:
         notes.append(
             "The features were learned without labels. Labels are used here to colour, to order "
@@ -132,9 +124,6 @@ def report_from_model(
             "a window holds are its features.",
         ],
         facts=recording_facts(recordings),
-        tables=tables,
-        findings=all_findings(tables),
-        figures=figures,
         views=[view, *views],
         diagnosis=_diagnosed(model, recordings) if diagnose else None,
         notes=notes,
@@ -174,10 +163,7 @@ def model_view(
                 "Convergence",
                 "Relative reconstruction error of the spectrograms, contrast "
                 "and share of windows whose pseudo class changes, over iterations. Where a dashed "
-                "line is drawn, the contrast begins: some reconstruction is given up for it. A "
-                "sudden fall "
-                "just before: iterations have gone over a sketch of the windows, and the last ones "
-                "see them all.",
+                "line is drawn, the contrast begins: some reconstruction is given up for it.",
                 plot_convergence,
                 history,
             )
@@ -285,20 +271,6 @@ def recording_facts(rec: Recordings) -> list[tuple[str, str]]:
     return facts
 
 
-def label_curve(tables: Sequence[ScoreTable], methods: Sequence[str] | None = None) -> FigureItem:
-    """Return the figure of scores over label budgets."""
-    metric = tables[0].metric.replace("_", " ")
-    return FigureItem.draw(
-        "label-curve",
-        "Score over the number of labels",
-        f"Mean {metric} on test data with ± one standard deviation over repeats; methods are "
-        "drawn side by side.",
-        plot_label_curve,
-        list(tables),
-        methods=methods,
-    )
-
-
 def _windows(rec: Recordings, features: Array, clusters: Array | None) -> Windows:
     labels: dict[str, tuple[Array, Sequence[str]]] = {}
     if rec.y is not None:
@@ -351,3 +323,103 @@ def _jsonable(value: Any) -> Any:
     if callable(getattr(value, "to_config", None)):
         return _jsonable(value.to_config())
     return getattr(value, "__name__", type(value).__name__)
+
+
+# ------------------------------------------------------------ what decides
+
+
+def classifier_view(model: ContrastiveClassifier, recordings: Recordings) -> ModelView:
+    """Gather what a report shows of a fitted classifier.
+
+    Parameters
+    ----------
+    model : ContrastiveClassifier
+        Fitted.
+    recordings : Recordings
+        Windows whose answers are explained.
+    """
+    some = recordings[np.linspace(0, len(recordings) - 1, min(len(recordings), MAX_WINDOWS))
+                      .astype(np.intp)]  # fmt: skip
+    found = explain_predictions(model, some)
+    validation: Mapping[str, Any] = model.validation_
+    facts = [
+        ("classes", str(len(model.classes_))),
+        ("labels", f"{int(model.n_labels_.sum()):,}"),
+        *decision_facts(what_decides(model), agreement_of_parts(model, some)),
+    ]
+    n_held = int(validation["n_windows"])
+    unit = "subject" if validation["by"] == "group" else "window"
+    notes = [
+        "Labels of each class: "
+        + ", ".join(
+            f"{plain(name, 40)} {count}"
+            for name, count in zip(model.classes_.tolist(), model.n_labels_.tolist(), strict=True)
+        )
+        + "."
+    ]
+    figures = []
+    if validation["accuracy"] is not None:
+        facts += [
+            ("held-out accuracy", f"{validation['accuracy']:.3f}"),
+            ("held-out calibration error", f"{validation['calibration_error']:.3f}"),
+            ("held out", f"{n_held:,} labelled windows, by {unit}"),
+        ]
+    else:
+        notes.append("No labelled window could be held out: accuracy and calibration are unknown.")
+    curve = validation.get("reliability")
+    if curve:
+        figures.append(
+            FigureItem(
+                "classifier-reliability",
+                "Calibration on held-out labels",
+                f"Accuracy of the most likely class against its probability, for {n_held} labelled "
+                f"windows that were held out by {unit}. The temperature was chosen on the same "
+                "windows. On the dashed line, probabilities can be taken at their word.",
+                plot_curve({name: np.asarray(values) for name, values in curve.items()}),
+            )
+        )
+    elif validation["accuracy"] is not None:
+        notes.append("The model file is of a version that kept no reliability curve.")
+    figures.append(
+        FigureItem(
+            "classifier-contributions",
+            "What the answers rest on",
+            "Mean size of the contributions to the log odds of the answer against the second "
+            f"class, over {len(some)} windows of these recordings. For each window they add up to "
+            "the log odds; predict --explain writes them.",
+            plot_contributions(found),
+        )
+    )
+    return ModelView(
+        "What decides",
+        facts,
+        figures=figures,
+        figures_title="How far answers can be trusted, and what they rest on",
+        notes=notes,
+    )
+
+
+@style.styled
+def plot_contributions(found: PredictionExplanation) -> Figure:
+    """Draw the mean size of the contributions of features and blocks to the log odds."""
+    names = [f"feature {k}" for k in range(found.features.shape[1])]
+    values = [*np.abs(found.features).mean(axis=0), *np.abs(found.blocks).mean(axis=0)]
+    names += [f"{name}, rest" if found.features.shape[1] else name for name in found.block_names]
+    names.append("intercept")
+    values.append(float(np.abs(found.intercept).mean()))
+    order = np.argsort(-np.array(values), kind="stable")[:MOST_BARS]
+    figure = style.new_figure(style.NARROW, 0.9 + 0.24 * len(order))
+    axis: Any = figure.subplots()
+    of_feature = [k < found.features.shape[1] for k in order]
+    axis.barh(
+        range(len(order)),
+        [values[k] for k in order],
+        color=[style.BLUE if own else style.GREY for own in of_feature],
+        height=0.7,
+    )
+    axis.set_yticks(range(len(order)), figure_texts((names[k] for k in order), 26))
+    axis.set_ylim(len(order) - 0.4, -0.6)
+    axis.set_xlabel("mean size (log odds)")
+    axis.grid(axis="y", visible=False)
+    axis.grid(axis="x", visible=True)
+    return figure

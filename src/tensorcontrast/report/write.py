@@ -1,10 +1,8 @@
-"""Writing reports: one call from a run, a model or gathered data to files."""
+"""Writing reports: one call from a model or gathered data to files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from tensorcontrast.classify import ContrastiveClassifier
@@ -17,7 +15,6 @@ from tensorcontrast.report.html import render_html
 from tensorcontrast.report.markdown import render_markdown
 from tensorcontrast.report.of_model import report_from_model
 from tensorcontrast.report.style import save_figure, settle
-from tensorcontrast.report.tables import ScoreTable
 from tensorcontrast.report.text import plain
 
 __all__ = ["model_report", "write_report"]
@@ -26,14 +23,13 @@ FORMATS = {"html": ".html", "md": ".md"}
 
 
 def write_report(
-    source: Any, path: str | Path, *, format: str | None = None, figures: bool = True
+    report: ReportData, path: str | Path, *, format: str | None = None, figures: bool = True
 ) -> Path:
-    """Write the report of a run.
+    """Write a report.
 
     Parameters
     ----------
-    source : Run, path of a run's folder, or ReportData
-        What to report.
+    report : ReportData
     path : path
         A file ending in ``.html`` or ``.md``, or a folder, in which ``report.html`` or
         ``report.md`` is written. Folders are made where they are missing.
@@ -58,7 +54,6 @@ def write_report(
     ('report.md', '# A test')
     """
     target, kind = _target(Path(path), format)
-    report = _gathered(source)
     folder = "figures" if target.stem == "report" else f"{target.stem}-figures"
     items = report.all_figures()
     for item in items:
@@ -91,7 +86,6 @@ def model_report(
     format: str | None = None,
     title: str | None = None,
     command: str = "",
-    tables: Sequence[ScoreTable] = (),
     figures: bool = True,
     diagnose: bool = True,
 ) -> Path:
@@ -105,25 +99,23 @@ def model_report(
         Those it was fitted on, or others of the same channels, rate and length.
     path, format, figures
         As in :func:`write_report`.
-    title, command, tables, diagnose
+    title, command, diagnose
         As in :func:`tensorcontrast.report.report_from_model`.
 
     Examples
     --------
     >>> import tempfile
-    >>> from tensorcontrast import ALS, PLC, ContrastiveFeatures
+    >>> from tensorcontrast import PLC, ContrastiveFeatures
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
-    >>> model = ContrastiveFeatures(decompose=PLC(3, als=ALS(tol=1e-2)), random_state=0)
+    >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = model_report(model.fit(rec), rec, folder, figures=False)
     ...     path.name, path.read_text(encoding="utf-8")[:15]
     ('report.html', '<!doctype html>')
     """
     _target(Path(path), format)  # a wrong name is reported before the work is done
-    report = report_from_model(
-        model, recordings, title=title, command=command, tables=tables, diagnose=diagnose
-    )
+    report = report_from_model(model, recordings, title=title, command=command, diagnose=diagnose)
     return write_report(report, path, format=format, figures=figures)
 
 
@@ -143,11 +135,3 @@ def _target(path: Path, format: str | None) -> tuple[Path, str]:
         raise FileError(f"{plain(path)}: is a file; give a folder or a name ending in .html or .md")
     kind = format or "html"
     return path / f"report{FORMATS[kind]}", kind
-
-
-def _gathered(source: Any) -> ReportData:
-    if isinstance(source, ReportData):
-        return source
-    from tensorcontrast.report.of_run import report_from_run
-
-    return report_from_run(source)

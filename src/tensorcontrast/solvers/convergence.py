@@ -109,26 +109,6 @@ class Monitor:
         self.history = {key: list(values) for key, values in history.items()}
         self._clock = time.perf_counter()
 
-    def state(self) -> dict[str, Any]:
-        """All that :meth:`restore` needs to go on as if nothing had happened."""
-        return {
-            "history": {key: list(values) for key, values in self.history.items()},
-            "calm": self._calm,
-            "last": self._last,
-            "reference": self._reference,
-            "converged": self.converged,
-            "stopped": self.stopped,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on after the iterations of this state."""
-        self.resume(state["history"])
-        self._calm, self._last = state["calm"], state["last"]
-        self._reference = state.get("reference")
-        self.converged, self.stopped = state["converged"], state["stopped"]
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self.n_iter)
-
     def record(self, terms: dict[str, float]) -> bool:
         """Take the terms of an iteration; true when the fit should end."""
         now = time.perf_counter()

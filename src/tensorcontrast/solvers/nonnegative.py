@@ -1,55 +1,57 @@
-"""Fits with non-negative factors: what they need, what they cannot do, and their last step."""
+"""Sweeps over windows with non-negative features and factors (HALS), in memory."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp import nonnegative as hals
-from tensorcontrast.cp.encoder import Encoder
+from tensorcontrast.cp.encoder import Encoder, rows_times
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers import als
-from tensorcontrast.solvers.settings import ALS
+from tensorcontrast.solvers.als import Factors, Sums
 
 Array = NDArray[Any]
 
 
-def contrast(P: Array, P_view: Array | None, encoder: Encoder, memory: als.Memory) -> als.Features:
-    """Non-negative features without a contrast, some passes on from those of the last sweep."""
-    start = memory.W if memory.W is not None and memory.W.shape == P.shape else None
-    return als.Features(hals.features(P, encoder.K, start), None)
+@dataclass
+class NonnegativeStep:
+    """The sums of a sweep; features go on from those of the last sweep."""
 
+    rows: Array
+    alpha: float
+    W: Array | None = None
 
-def settings(given: ALS) -> ALS:
-    """Return settings for windows as they are: not centred, not compressed."""
-    found: ALS = clone(given)
-    found.center = False
-    if found.compress == "auto":
-        found.compress = None
-    return found
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return self.rows.dtype
 
+    def __call__(self, factors: Factors) -> Sums:
+        """Take some passes of HALS over the features, and add up. Equations E10, E12."""
+        P, K = self._projected(factors)
+        self.W = hals.features(P, K, self.W)
+        Q = kernels.factor_products(self.rows, self.W).astype(np.float64)
+        WtW = self.W.T.astype(np.float64) @ self.W
+        return Sums(Q, WtW, float(kernels.row_norms_squared(self.rows).sum()))
 
-def check_parameters(name: str, given: ALS, missing: str, solver: str) -> None:
-    """Raise where non-negative factors do not go with other parameters."""
-    if missing == "mask":
-        raise InvalidInputError(
-            f"{name}: nonnegative=True needs windows without gaps; pass missing='error' and fill "
-            "the gaps, or nonnegative=False"
-        )
-    if solver != "gls":
-        raise InvalidInputError(
-            f"{name}: nonnegative=True is for solver='gls'; with solver={solver!r} the contrast "
-            "pulls features below zero: pass nonnegative=False"
-        )
-    if given.compress not in ("auto", None):
-        raise InvalidInputError(
-            f"{name}: nonnegative=True fits the windows themselves, whose cores have negative "
-            "entries; leave compress out"
-        )
+    def residual(self, factors: Factors, new: Factors) -> float:
+        """‖X − WHᵀ‖² from the differences."""
+        assert self.W is not None
+        return kernels.residual_direct(self.rows, self.W, new)
+
+    def final(self, factors: Factors) -> Array:
+        """Non-negative least-squares features (n, r) at these factors."""
+        return hals.least_squares(*self._projected(factors))
+
+    def _projected(self, factors: Factors) -> tuple[Array, Array]:
+        exact = kernels.in_float64(factors)
+        H = kernels.khatri_rao(exact).astype(self.rows.dtype)
+        K = Encoder.from_factors(exact, self.alpha).K
+        return rows_times(self.rows, H), K.astype(self.rows.dtype)
 
 
 def check_rows(name: str, X: Array) -> None:
@@ -62,15 +64,3 @@ def check_rows(name: str, X: Array) -> None:
             "such as SpectrogramTensor() makes them, without ConvolutionFeatures, or "
             "nonnegative=False"
         )
-
-
-def final(
-    views: als.Views, factors: als.Factors, alpha: float | Array
-) -> tuple[als.Features, float]:
-    """Return non-negative least-squares features for fixed factors, and ‖X − WHᵀ‖/‖X‖."""
-    P, _ = als.project(views, factors)
-    W = hals.least_squares(P, Encoder.from_factors(factors, alpha).K)
-    residual = kernels.residual_squared(views.norm_x, P, W, kernels.gram(factors))
-    if kernels.cancelled(residual, views.norm_x, views.dtype):
-        residual = kernels.residual_direct(views.X, W, factors)
-    return als.Features(W, None), float(np.sqrt(residual / views.norm_x))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
-from tensorcontrast.cp.graph import class_sums, cluster_space
+from tensorcontrast.cp.kmeans import class_sums, cluster_space
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks, labels
 
@@ -24,14 +24,12 @@ MIN_POSTERIOR = 0.95
 """Posterior probability from which a window counts as one of its class."""
 
 
-def given_labels(
-    y: Any, n_samples: int, *, needed: bool, streaming: bool = False
-) -> IntArray | None:
+def given_labels(y: Any, n_samples: int, *, needed: bool) -> IntArray | None:
     """Labels y of ``fit`` that take part in the graph, −1 for unknown; None for none.
 
     Where the graph is made of labels they are ``needed``. Otherwise labels take part where some
     are unknown; without any unknown they are for somebody else, such as the classifier at the end
-    of a pipeline, and whoever calls ``fit`` with them is reported.
+    of a pipeline, and a warning says that they are not used.
     """
     labels.check_length(y, n_samples)
     if y is None:
@@ -45,8 +43,7 @@ def given_labels(
         labels.warn_unused("PLC does not use y, which holds numbers that are not classes; fit(X)")
         return None
     read = labels.read_labels(y, n_samples)
-    if not streaming:
-        read.check_signs()
+    read.check_signs()
     if needed and not len(read.classes):
         raise InvalidInputError(
             "PLC(graph='true') got only unknown labels: pass some, or graph='pseudo'"
@@ -54,8 +51,7 @@ def given_labels(
     if needed or (read.n_unknown and len(read.classes)):
         return read.codes
     if read.n_unknown:
-        if not streaming:
-            checks.warn("y holds no known label; the features are learned without labels")
+        checks.warn("y holds no known label; the features are learned without labels")
         return None
     shown = ", ".join(repr(c)[:20] for c in read.classes[:4].tolist())
     labels.warn_unused(

@@ -1,24 +1,49 @@
-"""Coupled blocks of signals: several transformers of the same windows, side by side (E22)."""
+"""Coupled blocks of signals: transformers of the same windows, side by side in one row (E22).
+
+Every use of windows of signals starts here: a fit takes their rows, a fitted model maps their
+*values*. The values of a block are what its transformer computes before anything linear: the
+spectrogram itself, and for random convolutions the numbers of positions above each bias, less
+their means. Rows and features are linear in these, so that windows are tensorized once, whatever is
+made of them.
+
+Shapes used throughout: n windows, m windows of a strip, c channels, t samples, v_b values and d_b
+entries of block b.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.utils import checks
+from tensorcontrast.recordings.signals import less_offset, offsets_between
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.utils import checks, threads
+from tensorcontrast.utils.arrays import as_float
+
+Array = NDArray[Any]
+#: What is made of the values of a strip of windows: an array (m, …).
+Linear = Callable[[Sequence[Array]], Array]
+
+STRIP = 64
+"""Windows whose values are computed at a time, always from multiples of this on."""
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
 class SignalBlocks:
-    """Fitted transformers of the same signals, and the number each block is multiplied with."""
+    """Fitted transformers of the same signals."""
 
     transformers: tuple[Any, ...]
-    scales: tuple[float, ...]
 
     @property
     def missing(self) -> str:
@@ -27,49 +52,190 @@ class SignalBlocks:
         return "mask" if masked else "error"
 
     @property
-    def block_dims(self) -> tuple[tuple[int, ...], ...]:
+    def dims(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the blocks of one window."""
         return tuple(tuple(int(d) for d in t.output_shape_) for t in self.transformers)
 
-    def transform(self, X: np.ndarray) -> np.ndarray:
-        """Rows (n, i) of signals: all blocks, flattened and scaled, one after the other."""
-        blocks = [_rows(t, X) for t in self.transformers]
-        sizes = np.cumsum([0, *(block.shape[1] for block in blocks)])
-        dtype = np.result_type(*blocks)
-        out = np.empty((len(blocks[0]), sizes[-1]), dtype)
-        for block, scale, first, last in zip(
-            blocks, self.scales, sizes[:-1], sizes[1:], strict=True
-        ):
-            np.multiply(block, dtype.type(scale), out=out[:, first:last])
+    @property
+    def size(self) -> int:
+        """Entries of a row."""
+        return sum(math.prod(dims) for dims in self.dims)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows."""
+        return np.result_type(
+            *(np.dtype(getattr(t, "dtype", "float32")) for t in self.transformers)
+        )
+
+    # ------------------------------------------------------------------------------- values
+
+    def map(self, X: Array, linear: Linear, advance: Callable[[int], None] | None = None) -> Array:
+        """Return what ``linear`` makes of the values of signals (n, c, t), strip by strip.
+
+        ``advance`` is given the number of windows of each strip.
+        """
+        if not len(X):
+            raise InvalidInputError("X holds no signals; at least one is needed")
+        strips = [slice(a, a + STRIP) for a in range(0, len(X), STRIP)]
+
+        def strip(at: slice) -> Array:
+            return linear(self.values(X[at]))
+
+        out = []
+        try:
+            with threads.single("blas"):
+                for part in threads.mapped(strip, strips):
+                    out.append(part)
+                    if advance is not None:
+                        advance(len(part))
+        except InvalidInputError:
+            for transformer in self.transformers:  # which says where among all windows
+                checks.plain_output(transformer, X)
+            raise
+        return out[0] if len(out) == 1 else np.concatenate(out)
+
+    def values(self, X: Array) -> list[Array]:
+        """Values (m, v_b) of each block of some signals (m, c, t)."""
+        found = self._quick_values(as_float(X)) if self._quick else None
+        if found is None:
+            found = [
+                _counts(t, X)
+                if type(t) is ConvolutionFeatures
+                else np.asarray(checks.plain_output(t, X)).reshape(len(X), -1)
+                for t in self.transformers
+            ]
+        for values, counted in zip(found, self._of_counts, strict=True):
+            if counted is not None:
+                values -= counted[0]
+        return found
+
+    @cached_property
+    def _of_counts(self) -> list[tuple[Array, Array] | None]:
+        """Mean counts and the components of counts of each block of random convolutions."""
+        return [
+            (mean_counts(t), components_of_counts(t)) if type(t) is ConvolutionFeatures else None
+            for t in self.transformers
+        ]
+
+    @property
+    def _quick(self) -> bool:
+        """Whether all blocks are those of this library, for signals without gaps in float32."""
+        return all(map(_is_quick, self.transformers))
+
+    def _quick_values(self, X: Array) -> list[Array] | None:
+        """Values from one look at offsets and range; None where a transformer must look itself."""
+        shape = (self.transformers[0].n_channels_in_, self.transformers[0].n_times_in_)
+        if X.shape[1:] != shape or not len(X):
+            return None
+        low, high = X.min(axis=2), X.max(axis=2)  # NaN where there is one
+        limit = min(map(_limit, self.transformers))
+        if not (float(high.max()) <= limit and float(low.min()) >= -limit):
+            return None
+        offset = offsets_between(low, high)
+        out: list[Array] = []
+        unit: float | None = None
+        signals = (X, offset)
+        for transformer in self.transformers:
+            if transformer.unit_ != unit:
+                unit = float(transformer.unit_)
+                signals = less_offset(X, offset, _FLOAT32, unit)
+            if type(transformer) is SpectrogramTensor:
+                found = _spectrogram(transformer, *signals)
+                largest = max(float(found.max()), -float(found.min()))
+                if largest and not 1e-36 < largest < 1e36:
+                    return None
+            else:
+                found = _counted(transformer, *signals)
+            out.append(found)
         return out
 
+    # --------------------------------------------------------------------------------- rows
 
-def learn_blocks(transformers: Sequence[Any], signals: np.ndarray) -> SignalBlocks:
-    """Couple fitted transformers, every block scaled to the same variance over ``signals``.
+    def rows(self, X: Array, advance: Callable[[int], None] | None = None) -> Array:
+        """Rows (n, i) of signals: all blocks, flattened, one after the other."""
+        return self.map(X, self.rows_of_values, advance)
 
-    The first block keeps its units; a block without variance as well. Equation E22.
-    """
-    spreads = [
-        math.sqrt(float(np.nanvar(_rows(t, signals), axis=0, dtype=np.float64).sum()))
-        for t in transformers
+    def rows_of_values(self, values: Sequence[Array]) -> Array:
+        """Rows (m, i) of values."""
+        entries = self.entries(values)
+        return np.concatenate(entries, axis=1, dtype=self.dtype)
+
+    def entries(self, values: Sequence[Array]) -> list[Array]:
+        """Entries (m, d_b) of each block, in its own units."""
+        return [
+            v if counted is None else v @ counted[1]
+            for counted, v in zip(self._of_counts, values, strict=True)
+        ]
+
+    def split(self, rows: Array) -> list[Array]:
+        """Return the blocks (n, …) of rows."""
+        sizes = [math.prod(dims) for dims in self.dims]
+        parts = np.split(rows, np.cumsum(sizes)[:-1], axis=1)
+        return [p.reshape(len(rows), *d) for p, d in zip(parts, self.dims, strict=True)]
+
+
+# ------------------------------------------------------------------------- values of one block
+
+
+def _is_quick(transformer: Any) -> bool:
+    if type(transformer) is SpectrogramTensor:
+        return transformer.missing == "error" and transformer._frames.dtype == np.float32
+    return type(transformer) is ConvolutionFeatures
+
+
+def _limit(transformer: SpectrogramTensor | ConvolutionFeatures) -> float:
+    """Largest magnitude of a signal that the values can be computed of."""
+    most = float(np.finfo(np.float32).max)
+    if isinstance(transformer, SpectrogramTensor):
+        return most / (2 * transformer.n_fft_) * float(transformer.unit_)
+    return most / 1e3 * float(transformer.unit_)
+
+
+def _spectrogram(transformer: SpectrogramTensor, X: Array, offset: Array | None) -> Array:
+    """Spectrograms (m, d) of signals in the unit, less their offsets."""
+    frames = transformer._frames
+    tensors = np.empty((len(X), *frames.in_time(*X.shape[1:])), np.float32)
+    frames.fill_centred(X, offset, tensors)
+    if frames.n_quantiles is None:
+        return tensors.reshape(len(X), -1)
+    pooled = np.empty((len(X), *transformer.output_shape_), np.float32)
+    pool_quantiles(tensors, pooled)
+    return pooled.reshape(len(X), -1)
+
+
+def _counted(transformer: ConvolutionFeatures, X: Array, offset: Array | None) -> Array:
+    """Positions (m, v) above each bias."""
+    bank = transformer._bank
+    step = bank.convolve.step
+    counts = [
+        bank.counts(X[a : a + step], None if offset is None else offset[a : a + step])
+        for a in range(0, len(X), step)
     ]
-    scales = tuple(spreads[0] / s if s > 0 and spreads[0] > 0 else 1.0 for s in spreads)
-    return SignalBlocks(tuple(transformers), scales)
+    return (counts[0] if len(counts) == 1 else np.concatenate(counts)).reshape(len(X), -1)
 
 
-def _rows(transformer: Any, X: np.ndarray) -> np.ndarray:
-    tensors = np.asarray(checks.plain_output(transformer, X))
-    return tensors.reshape(len(tensors), -1)
+def _counts(transformer: ConvolutionFeatures, X: Array) -> Array:
+    """Positions (m, v) above each bias, of signals of any kind."""
+    ppv = transformer.ppv(X) * np.float32(transformer._bank.convolve.positions)
+    return np.ascontiguousarray(in_order_of_counts(transformer, ppv.T).T)
 
 
-def check_scales(scales: Any, count: int) -> tuple[float, ...]:
-    """Return scales of blocks as a model file holds them, checked."""
-    if (
-        not isinstance(scales, tuple)
-        or len(scales) != count
-        or not all(isinstance(s, float) and math.isfinite(s) and s > 0 for s in scales)
-    ):
-        raise InvalidInputError(
-            f"scales {scales!r} do not fit {count} coupled blocks; fit the model again"
-        )
-    return scales
+def in_order_of_counts(transformer: ConvolutionFeatures, columns: Array) -> Array:
+    """Rows (v, p) of kernels, dilations and biases, in the order in which these are counted."""
+    k, d, b = transformer.biases_.shape
+    rows = columns.reshape(k, d, b, -1).transpose(1, 2, 0, 3)
+    return np.ascontiguousarray(rows).reshape(columns.shape)
+
+
+def mean_counts(transformer: ConvolutionFeatures) -> Array:
+    """Mean of each count (v,) over the windows of the fit."""
+    mean = in_order_of_counts(transformer, transformer.mean_[:, None])[:, 0]
+    return np.asarray(mean * np.float32(transformer._bank.convolve.positions))
+
+
+def components_of_counts(transformer: ConvolutionFeatures) -> Array:
+    """Matrix (v, d) from counts less their means to principal components of the PPV."""
+    columns = in_order_of_counts(transformer, transformer._projection)
+    columns /= np.float32(transformer._bank.convolve.positions)
+    return columns

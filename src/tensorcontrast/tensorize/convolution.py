@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.errors import InvalidInputError
@@ -87,10 +87,12 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
 
         PPV(z, b) = #{i : z_i > b} / #{i}
 
-    The biases are quantiles of the outputs for the fitted windows, plus 2⁻¹⁶ so that rounding does
-    not decide about outputs that equal a quantile. With s the vector of all PPV of
-    a window, μ and σ their means and standard deviations over the fitted windows, the features are
-    the principal components V of the centred and scaled PPV ::
+    The dilations are powers of √2 rounded to whole samples (1, 2, 3, 4, 6, 8, 11, 16, …), up to
+    (n_times − 1) // 8, at which a kernel is as long as the window. The biases are quantiles of the
+    outputs for the fitted windows, plus 2⁻¹⁶ so that rounding does not decide about outputs that
+    equal a quantile. With s the vector of all PPV of a window, μ and σ their means and standard
+    deviations over the fitted windows, the features are the principal components V of the centred
+    and scaled PPV ::
 
         w = Vᵀ ((s − μ) / σᵖ),    p = column_scaling
 
@@ -107,10 +109,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         fewer, and components without variance are left out.
     n_biases : int, default=8
         Biases per kernel and dilation: the quantiles (i + 1/2) / ``n_biases`` of the outputs.
-    dilations : {"octave", "half-octave"}, default="half-octave"
-        Spacing of the dilations: powers of 2, or powers of √2 rounded to whole samples (1, 2, 3, 4,
-        6, 8, 11, 16, …). The largest one is (n_times − 1) // 8, at which a kernel is as long as the
-        window.
     column_scaling : float, default=0.75
         Exponent p in [0, 1]. PPV are divided by the p-th power of their standard deviation before
         the PCA: 0 leaves them as they are, 1 standardises them. Standard deviations below 1/1000
@@ -167,7 +165,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_biases": [Interval(Integral, 1, None, closed="left")],
-        "dilations": [StrOptions({"octave", "half-octave"})],
         "column_scaling": [Interval(Real, 0, 1, closed="both")],
         "random_state": ["random_state"],
         "n_jobs": [
@@ -184,14 +181,12 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         self,
         n_components: int = 256,
         n_biases: int = 8,
-        dilations: str = "half-octave",
         column_scaling: float = 0.75,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_biases = n_biases
-        self.dilations = dilations
         self.column_scaling = column_scaling
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -232,7 +227,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Return the learned attributes of finite windows, divided by ``unit`` first."""
         _, n_channels, n_times = X.shape
         X = X[:: -(-len(X) // self._tuning.max_learning_windows)]
-        steps = dilation_steps(n_times, self.dilations)
+        steps = dilation_steps(n_times)
         weights = _draw_channels(_generator(self.random_state), len(steps), n_channels)
         weights = weights * _inverse_sds(X, unit)
         some = X[:: -(-len(X) // self._tuning.max_bias_windows)]
@@ -364,7 +359,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             raise InvalidInputError(f"channels and samples of a window are {sizes}")
         if not (isinstance(self.unit_, float) and 0 < self.unit_ < np.inf):
             raise InvalidInputError(f"the unit of the signals is {self.unit_!r}")
-        steps = dilation_steps(self.n_times_in_, self.dilations)
+        steps = dilation_steps(self.n_times_in_)
         n_kernels, d, b = len(_TWOS), len(steps), int(self.n_biases)
         m = n_kernels * d * b
         # As many components as there are, within the limits that a fit keeps.
@@ -436,19 +431,16 @@ def kernels() -> np.ndarray:
     return weights
 
 
-def dilation_steps(n_times: int, spacing: str = "octave") -> np.ndarray:
-    """Return dilations at which a kernel is no longer than the window, at least 1.
+def dilation_steps(n_times: int) -> np.ndarray:
+    """Return dilations half an octave apart at which a kernel fits into the window, at least 1.
 
     Examples
     --------
     >>> dilation_steps(5).tolist(), dilation_steps(128).tolist()
-    ([1], [1, 2, 4, 8])
-    >>> dilation_steps(128, "half-octave").tolist()
-    [1, 2, 3, 4, 6, 8, 11]
+    ([1], [1, 2, 3, 4, 6, 8, 11])
     """
     longest = max(1, (n_times - 1) // (_TAPS - 1))
-    per_octave = 2 if spacing == "half-octave" else 1
-    powers = np.arange(per_octave * longest.bit_length() + 1) / per_octave
+    powers = np.arange(2 * longest.bit_length() + 1) / 2
     steps = np.unique(np.rint(2.0**powers).astype(np.int64))
     return steps[steps <= longest]
 
@@ -713,8 +705,7 @@ def _principal_components(
         elif n < m:
             axes = C.T @ (axes / np.sqrt(sums))
     components = np.ascontiguousarray(axes.T, np.float32)
-    largest = np.abs(components).argmax(axis=1)
-    components *= np.sign(np.take_along_axis(components, largest[:, None], axis=1))
+    components *= np.where(components.sum(axis=1) < 0, -1, 1).astype(np.float32)[:, None]
     found = mean, scale, components, sums / max(n - 1, 1)
     as_float32 = tuple(values.astype(np.float32) for values in found)
     return as_float32[0], as_float32[1], as_float32[2], as_float32[3]

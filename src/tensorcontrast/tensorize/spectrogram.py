@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -26,7 +25,6 @@ from tensorcontrast.tensorize.overlap_add import (
     overlap_add,
     weights_of_samples,
 )
-from tensorcontrast.tensorize.spectrogram_checks import check_learned, check_together
 from tensorcontrast.tensorize.stft import (
     HINT,
     REPRESENTATIONS,
@@ -79,12 +77,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         parameters as a tuple, such as ``("kaiser", 8.0)``.
     representation : str, default="sqrt-magnitude"
         See the table.
-    mean_row : bool, default=False
-        Append a frequency row with the signed mean of the frame (DC row), under the law of the
-        other rows: with m = Σ w·x / Σ w in units of the signal, m for "magnitude", sign(m)·√|m| for
-        "sqrt-magnitude", sign(m)·log(1 + |m| / floor) for the logarithms. So a change of units
-        scales all rows alike where there is no logarithm. The other rows do not tell +1 g from
-        −1 g. Imaginary channels hold 0 there.
     n_quantiles : int or None, default=None
         Quantile pooling over time: sort the frames of every row, and keep the means of so many
         equal shares of them, from the smallest to the largest. They tell how strong a frequency is
@@ -116,10 +108,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         Channels and samples that the signals must have.
     n_quantiles_ : int or None
         Quantiles over time; None where frames are in time.
-    row_kinds_ : ndarray of shape (n_frequencies,)
-        What each row holds: "magnitude" (or parts of Z), then "mean".
     frequencies_ : ndarray of shape (n_frequencies,)
-        Frequency of each row in Hz; the mean row counts as 0.
+        Frequency of each row in Hz.
     times_ : ndarray of shape (n_frames,)
         Centre of each frame in seconds from the start of the window.
     output_shape_ : tuple of int
@@ -134,8 +124,8 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     >>> X = np.random.default_rng(0).normal(size=(5, 3, 128))
     >>> SpectrogramTensor(fs=50).fit_transform(X).shape
     (5, 3, 33, 9)
-    >>> SpectrogramTensor(fs=50, n_quantiles=4, mean_row=True).fit_transform(X).shape
-    (5, 3, 34, 4)
+    >>> SpectrogramTensor(fs=50, n_quantiles=4).fit_transform(X).shape
+    (5, 3, 33, 4)
     >>> SpectrogramTensor.paper("har").fit(np.zeros((1, 9, 128))).output_shape_
     (18, 33, 33)
     """
@@ -148,7 +138,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         "hop": [Interval(Integral, 1, None, closed="left"), None],
         "window": [str, tuple, list],
         "representation": [StrOptions(set(REPRESENTATIONS))],
-        "mean_row": ["boolean"],
         "n_quantiles": [Interval(Integral, 1, None, closed="left"), None],
         "norm": [StrOptions({"backward", "ortho"})],
         "floor": [Interval(Real, 0, None, closed="neither")],
@@ -164,7 +153,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         hop: int | None = None,
         window: str | tuple[Any, ...] = "hann",
         representation: str = "sqrt-magnitude",
-        mean_row: bool = False,
         norm: str = "backward",
         floor: float = 1e-3,
         dtype: str = "float32",
@@ -177,7 +165,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.hop = hop
         self.window = window
         self.representation = representation
-        self.mean_row = mean_row
         self.norm = norm
         self.floor = floor
         self.dtype = dtype
@@ -246,7 +233,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             n_quantiles = min(int(self.n_quantiles), n_frames(n_times, n_fft, hop))
         frames = self._make_frames(n_fft, hop, n_quantiles, unit)
         rate = 1.0 if self.fs is None else float(self.fs)
-        rows = np.fft.rfftfreq(n_fft, 1 / rate)
         starts = hop * np.arange(frames.in_time(X.shape[1], n_times)[2])
         return {
             "n_fft_": n_fft,
@@ -257,7 +243,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             "n_quantiles_": n_quantiles,
             "_frames": frames,
             "output_shape_": frames.shape(X.shape[1], n_times),
-            "frequencies_": np.concatenate([rows, np.zeros(int(self.mean_row))]),
+            "frequencies_": np.fft.rfftfreq(n_fft, 1 / rate),
             "times_": (starts + (n_fft - 1) / 2) / rate,
             "covered_": self._weights(frames, X.shape[1], n_times)[1],
         }
@@ -288,13 +274,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         count = self.n_quantiles_
         return self.times_ if count is None else (np.arange(count) + 0.5) / count
 
-    @property
-    def row_kinds_(self) -> np.ndarray:
-        """What each frequency row holds: "magnitude" or "mean"."""
-        check_is_fitted(self)
-        f = self.n_fft_ // 2 + 1
-        return np.repeat(["magnitude", "mean"], (f, int(self.mean_row)))
-
     def transform(self, X: Any) -> np.ndarray:
         """Turn signals into tensors.
 
@@ -311,33 +290,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         X = self._check_signals(X)
         missing = self.missing == "mask"
         return compute_tensors(X, self._frames, n_jobs=self.n_jobs, missing=missing)
-
-    def iter_chunks(self, X: Any, chunk_size: int) -> Iterator[np.ndarray]:
-        """Yield the tensors of ``chunk_size`` samples after another, so that not all are in memory.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_channels, n_times)
-            Signals with the channels and length of `fit`; a memory map is read chunk by chunk.
-        chunk_size : int
-            Samples in a chunk; the last may have fewer.
-
-        Yields
-        ------
-        ndarray of shape (up to chunk_size, *output_shape_)
-            Together what `transform` returns.
-        """
-        X = self._check_signals(X)
-        if not isinstance(chunk_size, Integral) or chunk_size < 1:
-            raise InvalidInputError(f"chunk_size is {chunk_size!r}; use an integer of 1 or more")
-        frames, missing = self._frames, self.missing == "mask"
-        # A generator expression: the checks above run now, not at the first chunk.
-        return (
-            compute_tensors(
-                X[s : s + chunk_size], frames, first=s, n_jobs=self.n_jobs, missing=missing
-            )
-            for s in range(0, len(X), int(chunk_size))
-        )
 
     def inverse_transform(self, tensors: Any) -> np.ndarray:
         """Return the signals whose frames are nearest to the tensors, in the least-squares sense.
@@ -373,11 +325,24 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             self._validate_params()
         except InvalidParameterError as error:
             raise InvalidInputError(str(error)) from None
-        check_together(self)
+        if self.n_jobs == 0:
+            raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
+        if self.n_quantiles is not None and self.representation == "complex":
+            raise InvalidInputError(
+                "n_quantiles sorts frames by size, which means nothing for "
+                "representation='complex' and cannot be inverted; leave it None"
+            )
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
-        check_learned(self)
+        count, unit = self.n_quantiles_, self.unit_
+        if count is not None and not (type(count) is int and 0 < count <= 2**16):
+            raise InvalidInputError(f"the number of quantiles is {count!r}")
+        if not (isinstance(unit, float) and 0 < unit < np.inf):
+            raise InvalidInputError(f"the unit of the signals is {unit!r}")
+        sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
+        if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
+            raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
         self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
@@ -403,7 +368,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             representation=self.representation,
             norm=self.norm,
             floor=float(self.floor),
-            mean_row=bool(self.mean_row),
             dtype=dtype,
             n_quantiles=n_quantiles,
             unit=float(unit),

@@ -90,7 +90,6 @@ class Frames:
     representation: str
     norm: str
     floor: float
-    mean_row: bool
     dtype: np.dtype[Any]
     n_quantiles: int | None = None  # None = frames in time
     unit: float = 1.0  # what signals are divided by
@@ -104,8 +103,7 @@ class Frames:
     def in_time(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames before these are pooled."""
         parts = 2 if self.representation in ("log-real-imag", "complex") else 1
-        rows = self.n_fft // 2 + 1 + self.mean_row
-        return parts * n_channels, rows, n_frames(n_times, self.n_fft, self.hop)
+        return parts * n_channels, self.n_fft // 2 + 1, n_frames(n_times, self.n_fft, self.hop)
 
     def fill(self, X: np.ndarray, out: np.ndarray) -> None:
         """Write the tensors of a block of signals, frames in time, to ``out``."""
@@ -114,7 +112,7 @@ class Frames:
     def fill_centred(self, X: np.ndarray, offset: np.ndarray | None, out: np.ndarray) -> None:
         """Do what :meth:`fill` does, for signals in the unit and less their offsets (n, c, 1)."""
         # n = windows, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
-        (n, c, n_times), f = X.shape, self.n_fft // 2 + 1
+        n, c, n_times = X.shape
         a, b, step = X.strides
         frames: np.ndarray = np.lib.stride_tricks.as_strided(
             X,
@@ -128,24 +126,18 @@ class Frames:
         if offset is not None:
             self._add_offset(Z, offset)
         if self.representation in ("log-real-imag", "complex"):
-            for part, values in ((out[:, :c, :f], Z.real), (out[:, c:, :f], Z.imag)):
+            for part, values in ((out[:, :c], Z.real), (out[:, c:], Z.imag)):
                 if self.representation == "complex":
                     part[...] = values
                 else:
                     np.abs(values, out=part)
                     self._log(part)
         else:
-            part = out[:, :c, :f]
-            np.abs(Z, out=part)
+            np.abs(Z, out=out)
             if self.representation == "sqrt-magnitude":
-                np.sqrt(part, out=part)
+                np.sqrt(out, out=out)
             elif self.representation == "log-magnitude":
-                self._log(part)
-        if self.mean_row:
-            total = float(self.n_fft if self.window is None else self.window.sum(dtype=float))
-            total /= self.n_fft**0.5 if self.norm == "ortho" else 1
-            out[:, :c, f] = self._signed(Z[:, :, 0].real / self.dtype.type(total))
-            out[:, c:, f] = 0
+                self._log(out)
 
     def _add_offset(self, Z: np.ndarray, offset: np.ndarray) -> None:
         """Add the transform of offsets (n, c, 1), which is that of the window times the offset."""
@@ -159,14 +151,6 @@ class Frames:
     def _log(self, values: np.ndarray) -> None:
         values += self.dtype.type(self.floor)
         np.log(values, out=values)
-
-    def _signed(self, values: np.ndarray) -> np.ndarray:
-        """Law g of the representation, made odd: f(m) = sign(m)·(g(|m|) − g(0))."""
-        if self.representation == "magnitude":
-            return values
-        if self.representation == "sqrt-magnitude":
-            return np.asarray(np.copysign(np.sqrt(np.abs(values)), values))
-        return np.asarray(np.copysign(np.log1p(np.abs(values) / self.floor), values))
 
 
 def compute_tensors(

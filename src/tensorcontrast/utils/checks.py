@@ -13,7 +13,7 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
@@ -42,6 +42,14 @@ def check_parameters(estimator: Any) -> None:
         estimator._validate_params()
     except InvalidParameterError as error:
         raise InvalidInputError(str(error)) from None
+    for name, allowed in estimator._parameter_constraints.items():
+        value = getattr(estimator, name, None)  # to Python True is the number 1
+        if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
+            if any(isinstance(kind, Interval) for kind in allowed):
+                raise InvalidInputError(
+                    f"The {name!r} parameter of {type(estimator).__name__} must be a number. Got "
+                    f"{value!r} instead."
+                )
 
 
 def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int = 1) -> Array:
@@ -63,6 +71,9 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
     if reset and isinstance(X, np.ndarray) and becomes_float32(X.dtype, dtype):
         own = "dtype" in estimator.get_params()
         check_rounding(X, f"{name}: X", "float64 numbers and leave dtype None, or " if own else "")
+    if isinstance(X, np.ndarray):
+        target = dtype[X.dtype == np.float64] if isinstance(dtype, list) else dtype
+        check_range(X, np.dtype(target), f"{name}: X")
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
         check_dims(estimator, X.shape)
     try:
@@ -78,7 +89,7 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         )
     except TypeError as error:
         raise InvalidTypeError(f"{name}: {error}") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         way = "; every entry must be one number" if np.asarray(X).dtype == object else ""
         raise InvalidInputError(f"{name}: {error}{way}") from error
     X = np.asarray(X)
@@ -128,6 +139,18 @@ def check_rounding(X: Array, name: str, way: str = "") -> None:
         raise InvalidInputError(
             f"{name} ({X.dtype}) would lose digits as float32: its mean is {level / spread:.2g} "
             f"times as large as what varies on top of it; pass {way}X minus its mean over windows"
+        )
+
+
+def check_range(X: Array, dtype: np.dtype[Any], name: str) -> None:
+    """Raise where numbers are beyond the range of a smaller type that they are to become."""
+    if X.dtype.kind != "f" or X.dtype.itemsize <= dtype.itemsize:
+        return
+    largest = float(np.abs(X).max(where=np.isfinite(X), initial=0))
+    if largest > (1e36 if dtype == np.float32 else 1e140):
+        raise InvalidInputError(
+            f"{name} has values of size {largest:.3g}, beyond the range of {dtype}; change the "
+            "unit (V to µV, say)"
         )
 
 
@@ -194,6 +217,7 @@ def check_view(
     """Check the augmented view of X, which has this shape: the same, finite or with NaN."""
     try:
         view = as_array(view, "view", missing=nan)
+        check_range(view, np.dtype(dtype), "view")
         V = check_array(
             view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
         )
@@ -221,6 +245,7 @@ def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
     try:
         if not hasattr(W, "iloc"):
             W = as_array(W, "W", way="")
+            check_range(W, np.dtype(dtype), "W")
         features = np.asarray(check_array(W, dtype=dtype, input_name="W"))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(str(error)) from error

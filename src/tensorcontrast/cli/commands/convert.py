@@ -8,9 +8,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.options import complete_files
-from tensorcontrast.cli.shared.session import Session, facts, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, safe
 
 
 def convert(

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.options import complete_datasets
-from tensorcontrast.cli.shared.session import Session, facts, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, listing, safe
 
 if TYPE_CHECKING:
     from tensorcontrast.datasets.registry import DatasetInfo

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared import model as models
-from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared import models
 from tensorcontrast.cli.shared.options import Force, complete_data
-from tensorcontrast.cli.shared.session import Session, facts, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, safe
 from tensorcontrast.errors import MissingDependencyError
 
 __all__ = ["export"]

@@ -14,11 +14,9 @@ import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.fingerprint import fitted_on
-from tensorcontrast.cli.shared.many import ManyData, read_all
 from tensorcontrast.cli.shared.options import Force, complete_files
-from tensorcontrast.cli.shared.session import Session, facts, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, safe
+from tensorcontrast.cli.shared.stored import ManyData, fitted_on, read_all
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.atomic import atomic_write, check_writable
 
@@ -125,7 +123,7 @@ def label(
     }
     project = Project(path, about)
     try:
-        with session.progress("features: spectrograms") as update:
+        with session.progress("features") as update:
             prepared = _prepared(rec, path, known, fitted, rank, seed, update)
         work = Labelling(
             rec,
@@ -175,7 +173,7 @@ def _load(path: Path | None) -> Any:
     if path is None:
         return None
     from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.cli.shared.model import load
+    from tensorcontrast.cli.shared.models import load
     from tensorcontrast.io.model_files import load_model
 
     found = load_model(path.expanduser())
@@ -228,28 +226,14 @@ def _prepared(
     update: Any,
 ) -> Prepared:
     """Features, rows, map and clusters, from the folder of the project where it has them."""
-    from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.decompose import PLC
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.labelling.prepare import cache_folder, prepare
-    from tensorcontrast.utils.estimators import changed, changed_fitted, with_learned
 
-    def show(row: dict[str, float]) -> None:
-        update(text=f"features: iteration {int(row['iteration'])}")
-
-    core = PLC(callback=show) if rank is None else PLC(rank=rank, callback=show)
+    core = PLC() if rank is None else PLC(rank=rank)
     features = ContrastiveFeatures(decompose=core, random_state=seed)
-
-    def plain(made: ContrastiveClassifier) -> ContrastiveClassifier:
-        bare = changed(features, decompose=changed(core, callback=None))
-        kept = changed_fitted(made, features=bare)
-        return with_learned(kept, extractor_=without_callback(made.extractor_))
-
     folder = cache_folder(path)
-    options: dict[str, Any] = {} if fitted is not None else {"features": features}
-    if fitted is None:
-        options["finished"] = plain
-    return prepare(rec, folder, known=known, model=fitted, progress=update, **options)
+    return prepare(rec, folder, known=known, model=fitted, features=features, progress=update)
 
 
 def _remembering(model: ContrastiveClassifier, rec: Recordings) -> ContrastiveClassifier:

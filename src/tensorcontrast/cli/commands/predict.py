@@ -11,10 +11,10 @@ import typer
 
 from tensorcontrast.cli.shared import data as recordings
 from tensorcontrast.cli.shared.answering import KeptAnswers, answered, explained
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.many import ManyData, load_classifier, read_all
+from tensorcontrast.cli.shared.models import load_classifier
 from tensorcontrast.cli.shared.options import Force, complete_files
-from tensorcontrast.cli.shared.session import Session, facts, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, listing, safe
+from tensorcontrast.cli.shared.stored import ManyData, read_all
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.utils.names import listed

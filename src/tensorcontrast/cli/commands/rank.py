@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tensorcontrast.cli.commands.components import PICTURES
-from tensorcontrast.cli.commands.fit import _choice, _params, _settings
+from tensorcontrast.cli.commands.fit import choice
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared.cluster import Cluster, open_data
-from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.models import estimator, parameters
 from tensorcontrast.cli.shared.options import Force, complete_data
-from tensorcontrast.cli.shared.session import Session, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, listing, safe
+from tensorcontrast.cli.shared.stored import Cluster, open_data
 from tensorcontrast.io.atomic import atomic_write
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def rank(
             "-m",
             metavar="NAME",
             help="plc, cpd or atd.",
-            autocompletion=_choice(*METHODS),
+            autocompletion=choice(*METHODS),
         ),
     ] = "plc",
     seed: Annotated[int, typer.Option("--seed", "-s", metavar="N", min=0, help="Seed.")] = 0,
@@ -79,7 +79,7 @@ def rank(
     wanted = parse_ranks(ranks)
     if method not in METHODS:
         raise UsageFailure(f"--method {method!r}: use {', '.join(METHODS[:-1])} or {METHODS[-1]}")
-    params = _params(param)
+    params = parameters(param)
     for name, option in (("rank", "--ranks"), ("n_init", "--starts"), ("random_state", "--seed")):
         if name in params:
             raise UsageFailure(f"-p {name}=: use {option}")
@@ -88,17 +88,15 @@ def rank(
         if output.suffix.lower() not in PICTURES:
             raise UsageFailure(f"-o {output.name}: pictures are {', '.join(PICTURES)}")
         target = session.target(output, force=force)
-    settings = _settings(None, method=method, seed=seed, params=params)
     if open_data(data, reading, Cluster()) is not None:
         raise UsageFailure(
             f"{data} is a store; rank fits many models in one process: name the recordings that "
             "the store was made of"
         )
-    from tensorcontrast.cli.shared.settings import estimator
     from tensorcontrast.evaluate.rank import rank_curve
 
     rec = recordings.read(session, data, reading)
-    model = estimator(settings, rec)
+    model = estimator(rec, method=method, seed=seed, params=params)
     with session.progress(f"{len(wanted)} ranks", total=len(wanted)) as update:
         curve = rank_curve(
             model,

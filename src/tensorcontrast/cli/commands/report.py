@@ -1,21 +1,19 @@
-"""``tensorcontrast report``: what a run found, or what a model learned, as a page to look at."""
+"""``tensorcontrast report``: what a model learned, as a page to look at."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared import model as models
-from tensorcontrast.cli.shared import stored
-from tensorcontrast.cli.shared.cluster import Cluster
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.options import Force, complete_data, complete_files
-from tensorcontrast.cli.shared.session import Session, facts, safe
-from tensorcontrast.errors import DataNotFoundError, FileError
+from tensorcontrast.cli.shared import models, stored
+from tensorcontrast.cli.shared.options import Force, complete_data
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, safe
+from tensorcontrast.cli.shared.stored import Cluster
+from tensorcontrast.errors import FileError
 
 __all__ = ["report", "report_place"]
 
@@ -24,12 +22,15 @@ FORMATS = ("html", "md")
 
 def report(
     session: Session,
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="Folder of a run (bench), or a model file with --data.",
-            autocompletion=complete_files,
+    source: models.Model,
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="DATA",
+            help="Recordings that the model is shown on.",
+            autocompletion=complete_data,
             show_default=False,
         ),
     ],
@@ -43,63 +44,34 @@ def report(
         str | None,
         typer.Option("--format", metavar="KIND", help="html (default) or md."),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            "-d",
-            metavar="DATA",
-            help="Recordings that a model is shown on.",
-            autocompletion=complete_data,
-        ),
-    ] = None,
     diagnose: Annotated[
         bool,
         typer.Option(
             "--diagnose/--no-diagnose",
-            help="Of a model: fit it again, to tell which components are stable.",
+            help="Fit the model again, to tell which components are stable.",
         ),
     ] = True,
     reading: recordings.Reading = recordings.Reading(),  # noqa: B008
     force: Force = False,
 ) -> None:
-    """Write a report: table, figures, what each feature is, windows to hover over.
+    """Write a report of a model: figures, what each feature is, windows to hover over.
 
-    One HTML file that needs no network. Of a run it goes to RUN/report; of a model next to it. Of
-    a model written by train it also shows what decides and how far answers can be trusted.
+    One HTML file that needs no network, next to the model unless -o names another place. Of a
+    model written by train it also shows what decides and how far answers can be trusted.
     """
     from tensorcontrast import report as reports
 
     place, kind = report_place(source, output, format, force=force)
-    if source.is_dir():
-        if data is not None:
-            raise UsageFailure(f"--data is for model files; {source} is the folder of a run")
-        from tensorcontrast.evaluate.run import Run
-
-        run = Run.load(source)
-        with session.progress(f"report of {source}"):
-            path = reports.write_report(run, place, format=kind)
-        if run.missing or run.failed:
-            session.warn(
-                f"the run is not whole: {len(run.missing)} cells are missing, {len(run.failed)} "
-                "failed; tensorcontrast bench goes on with it"
-            )
-        found: dict[str, Any] = {"run": str(source), "cells": len(run.ok)}
-    else:
-        if not source.exists():
-            raise DataNotFoundError(f"{source}: no such run or model")
-        if data is None:
-            raise UsageFailure(f"{source} is a file: to show a model name recordings by --data")
-        model = models.load_whole(source)
-        features = models.features_of(model)
-        rec = stored.opened(session, data, reading, Cluster(), model=features)
-        rec = stored.sampled(session, rec, features)
-        with session.progress(f"report of {source}"):
-            command = _again(source, data, reading, place, kind, diagnose)
-            path = reports.model_report(
-                model, rec, place, format=kind, command=command, diagnose=diagnose
-            )
-        found = {"model": str(source), "data": rec.name, "samples": len(rec)}
+    model = models.load_whole(source)
+    features = models.features_of(model)
+    rec = stored.opened(session, data, reading, Cluster(), model=features)
+    rec = stored.sampled(session, rec, features)
+    with session.progress(f"report of {source}"):
+        command = _again(source, data, reading, place, kind, diagnose)
+        path = reports.model_report(
+            model, rec, place, format=kind, command=command, diagnose=diagnose
+        )
+    found = {"model": str(source), "data": rec.name, "samples": len(rec)}
     session.result(
         {**found, "report": str(path), "format": kind, "seconds": round(session.seconds, 3)},
         facts({"report": safe(path), "time": f"{session.seconds:.1f} s"}),
@@ -137,8 +109,6 @@ def report_place(
     else:
         kind = format or "html"
     if output is None:
-        if source.is_dir():
-            return source / "report", kind
         output = source.with_name(f"{source.stem}-report")
     place = output.expanduser()
     there = place if suffix in (".html", ".md") else place / f"report.{kind}"

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
 from tensorcontrast.cli.shared import stored
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.many import ManyData, read_all
-from tensorcontrast.cli.shared.model import Model, load
+from tensorcontrast.cli.shared.models import Model, load
 from tensorcontrast.cli.shared.options import Force
-from tensorcontrast.cli.shared.session import Session, facts, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, listing, safe
+from tensorcontrast.cli.shared.stored import ManyData, read_all
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.utils.names import csv_text
@@ -141,8 +140,6 @@ class _State:
 
     @classmethod
     def of_windows(cls, session: Session, model: Any, features: Any, rec: Any) -> _State:
-        from scipy.special import softmax
-
         from tensorcontrast.classify import ContrastiveClassifier
         from tensorcontrast.classify.suggest import (
             MIN_LABELS_FOR_MARGIN,
@@ -159,13 +156,12 @@ class _State:
         parts, done = [], 0
         with session.progress("windows", total=len(rec)) as update:
             for block in stored.window_blocks(rec, gaps=features.missing == "mask"):
-                parts.append(model._rows(block.X, block).astype(np.float32))
+                parts.append(model.rows(block.X).astype(np.float32))
                 done += len(block)
                 update(done=done)
         rows = np.concatenate(parts)
-        scores = (rows @ model.coef_.T + model.intercept_) / model.temperature_
         enough = int(model.n_labels_.sum()) >= MIN_LABELS_FOR_MARGIN
-        return cls(rows, y, tuple(map(str, model.classes_)), softmax(scores, axis=1), enough)
+        return cls(rows, y, tuple(map(str, model.classes_)), model.proba_of_rows(rows), enough)
 
     def guess(self, window: int) -> tuple[str, float | None]:
         """Most likely class of a window and its probability."""

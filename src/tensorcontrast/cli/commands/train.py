@@ -10,16 +10,15 @@ import typer
 from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.fingerprint import fitted_on
-from tensorcontrast.cli.shared.keeping import Checkpoint, Keeping
-from tensorcontrast.cli.shared.many import ManyData, read_all
+from tensorcontrast.cli.shared.models import Keeping
 from tensorcontrast.cli.shared.options import Force
-from tensorcontrast.cli.shared.session import Session, facts, listing, safe
+from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, listing, safe
+from tensorcontrast.cli.shared.stored import ManyData, fitted_on, read_all, taken
 from tensorcontrast.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tensorcontrast.classify import ContrastiveClassifier
+    from tensorcontrast.features import ContrastiveFeatures
 
 __all__ = ["train"]
 
@@ -89,9 +88,7 @@ def train(
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
     target = session.target(output, force=force)
-    kept = keeping.prepared(session, None, force=force)
-    if kept.path is not None and target.absolute() == kept.path.absolute():
-        raise UsageFailure("the model (-o) and the checkpoint need files of their own")
+    begun = keeping.begun(session, target, force=force)
     rec = read_all(session, data, reading, gaps=missing == "mask")
     if missing == "mask" and not isinstance(rec.X, np.ndarray):
         raise UsageFailure(
@@ -108,7 +105,7 @@ def train(
     options = {"classifier": classifier, "smooth": "viterbi" if smooth else None, "dwell": dwell}
     from tensorcontrast.utils.estimators import with_learned
 
-    model = _fitted(session, rec, rank, seed, missing, kept, options)
+    model = _fitted(session, rec, rank, seed, missing, keeping, begun, options)
     fitted = with_learned(model.extractor_, fitted_on_=fitted_on(rec, groups=True))
     model = with_learned(model, extractor_=fitted)
     model.save(target)
@@ -121,36 +118,29 @@ def _fitted(
     rank: int | None,
     seed: int,
     missing: str,
-    kept: Checkpoint,
+    keeping: Keeping,
+    begun: ContrastiveFeatures | None,
     options: dict[str, Any],
 ) -> ContrastiveClassifier:
     from tensorcontrast.classify import ContrastiveClassifier
-    from tensorcontrast.cli.shared.model import without_callback
     from tensorcontrast.decompose import PLC
     from tensorcontrast.features import ContrastiveFeatures
-    from tensorcontrast.utils.estimators import changed, changed_fitted, with_learned
 
-    with session.progress("features: spectrograms") as update:
-
-        def show(row: dict[str, float]) -> None:
-            update(text=f"features: iteration {int(row['iteration'])}")
-
-        core = PLC(callback=show) if rank is None else PLC(rank=rank, callback=show)
-        features = ContrastiveFeatures(decompose=core, missing=missing, random_state=seed)
-        model = ContrastiveClassifier(features, random_state=seed, **options)
-        state: dict[str, Any] = {"checkpoint": kept.path, "resume": kept.resume or None}
-        try:
-            if isinstance(rec.X, np.ndarray):
-                model.fit(rec, **state)
-            else:
-                features.fit(rec, **state)
-                update(text="classifier")
-                model = learn_classes(session, model, features, rec)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"the training was stopped; {kept.way_on}") from None
-    plain = changed(features, decompose=changed(core, callback=None))
-    done = changed_fitted(model, features=plain)
-    return with_learned(done, extractor_=without_callback(model.extractor_))
+    core = PLC() if rank is None else PLC(rank=rank)
+    features = ContrastiveFeatures(
+        decompose=core, missing=missing, random_state=seed, verbose=session.shows_progress
+    )
+    keeping.check_same(begun, features)
+    model = ContrastiveClassifier(features, random_state=seed, **options)
+    try:
+        if isinstance(rec.X, np.ndarray):
+            return model.fit(rec, **keeping.arguments(begun))
+        features.fit(rec, **keeping.arguments(begun))
+        with session.progress("classifier"):
+            return learn_classes(session, model, features, rec)
+    except KeyboardInterrupt:
+        learned = features if hasattr(features, "decompose_") else None
+        raise keeping.stopped("the training", getattr(model, "extractor_", learned)) from None
 
 
 def learn_classes(
@@ -161,27 +151,17 @@ def learn_classes(
     max_bytes: int = MAX_BYTES_FOR_CLASSIFIER,
 ) -> ContrastiveClassifier:
     """Return a model, trained with some windows of a store, whose features are fitted."""
-    from sklearn.base import clone
-    from sklearn.frozen import FrozenEstimator
-
     from tensorcontrast.classify import smoothing
-    from tensorcontrast.cli.shared.stored import taken
-    from tensorcontrast.utils.estimators import changed, changed_fitted, with_learned
-
-    class Fitted(FrozenEstimator):
-        """Features that stay as they are when the classifier is fitted."""
-
-        def fit(self, X: Any, y: Any = None) -> Any:
-            return self
+    from tensorcontrast.labelling.prepare import classifier_on
 
     chosen = chosen_windows(rec, max_bytes)
     n_labels, n_used = int((rec.y >= 0).sum()), int((rec.y[chosen] >= 0).sum())
     if n_used < n_labels:
         session.note(f"{n_used:,} of {n_labels:,} labels train the classifier, taken from all")
     smooth = model.smooth
-    trained = changed(model, features=Fitted(fitted), smooth=None).fit(taken(rec, chosen))
-    trained = changed_fitted(trained, features=clone(fitted), smooth=smooth)
-    model = with_learned(trained, extractor_=fitted)
+    options = {**model.get_params(deep=False), "smooth": None}
+    del options["features"]
+    model = classifier_on(fitted, taken(rec, chosen), **options).set_params(smooth=smooth)
     if "recording" in rec.columns:  # neighbours are known from all windows alone
         names = rec.y if rec.classes is None else np.array([*rec.classes, ""])[rec.y]
         place = {name: k for k, name in enumerate(model.classes_.tolist())}

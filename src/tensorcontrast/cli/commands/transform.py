@@ -9,12 +9,11 @@ import numpy as np
 import typer
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared import model as models
-from tensorcontrast.cli.shared import stored
-from tensorcontrast.cli.shared.cluster import Cluster
+from tensorcontrast.cli.shared import models, stored
 from tensorcontrast.cli.shared.feature_files import check, may_replace, writing
 from tensorcontrast.cli.shared.options import Force
 from tensorcontrast.cli.shared.session import Session, facts, safe
+from tensorcontrast.cli.shared.stored import Cluster
 
 
 def transform(

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from tensorcontrast.cli.shared import windows as cutting
-from tensorcontrast.cli.shared.failures import UsageFailure
 from tensorcontrast.cli.shared.options import DATASETS, complete_data
-from tensorcontrast.cli.shared.session import Session
+from tensorcontrast.cli.shared.session import Session, UsageFailure
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
 from tensorcontrast.readers.grouping import is_pattern
 from tensorcontrast.utils.names import listed
@@ -22,7 +20,17 @@ if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["Data", "Reading", "channels_for", "check_rate", "read"]
+__all__ = [
+    "Data",
+    "Reading",
+    "Windows",
+    "asked_windows",
+    "channels_for",
+    "check_rate",
+    "read",
+    "tell_cut",
+    "windows_of_model",
+]
 
 READING = "Reading DATA"
 #: Options that say how windows of continuous recordings get their labels.
@@ -184,13 +192,13 @@ def read(
     the model leaves them out.
     """
     gaps = gaps or (model is not None and model.missing == "mask")
-    names, windows = options.channel_names, cutting.asked(options.window, options.step)
+    names, windows = options.channel_names, asked_windows(options.window, options.step)
     if options.fs is not None and not options.fs > 0:
         raise UsageFailure(f"--fs {options.fs:g} is not above 0")
     if options.resample is not None and not 0 < options.resample < math.inf:
         raise UsageFailure(f"--resample {options.resample:g} is not above 0")
     if model is not None and windows is None:
-        windows = cutting.of_model(model, options.step)
+        windows = windows_of_model(model, options.step)
         longer_than = model
     else:
         longer_than = None
@@ -209,7 +217,7 @@ def read(
             rec = _at_rate(rec, options.resample, data)
         rec = _pick(session, rec, names, model)
         if windows is not None and not cut:
-            rec = cutting.cut(session, rec, windows, longer_than)
+            rec = cut_windows(session, rec, windows, longer_than)
         if options.drop_nan:
             rec = _drop_nan(session, rec, data)
     if model is not None:
@@ -240,7 +248,7 @@ def _builtin(session: Session, data: str) -> bool:
     return True
 
 
-def _load(data: str, options: Reading, windows: cutting.Windows | None) -> tuple[Recordings, bool]:
+def _load(data: str, options: Reading, windows: Windows | None) -> tuple[Recordings, bool]:
     from tensorcontrast import datasets
 
     if is_pattern(options.groups):
@@ -275,7 +283,7 @@ def _read_file(
     data: str,
     options: Reading,
     names: list[str] | None,
-    windows: cutting.Windows | None,
+    windows: Windows | None,
     model: ContrastiveFeatures | None,
     gaps: bool,
 ) -> tuple[Recordings, bool]:
@@ -452,3 +460,128 @@ def _drop_nan(session: Session, rec: Recordings, data: str) -> Recordings:
         raise InvalidInputError(f"{data}: every window has missing values; fill them in first")
     session.warn(f"left out {int((~whole).sum())} of {len(rec)} windows with missing values")
     return rec[whole]
+
+
+# ---------------------------------------------------------------------- windows
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Length and step of windows, each in seconds or in points."""
+
+    length: float
+    points: bool
+    step: float | None
+    step_points: bool
+
+    def sizes(self, fs: float | None) -> tuple[int, float]:
+        """Points of a window and share that neighbours have in common."""
+        length = self._points("--window", self.length, self.points, fs)
+        if self.step is None:
+            return length, 0.0
+        step = self._points("--step", self.step, self.step_points, fs)
+        if step > length:
+            raise UsageFailure(
+                f"--step of {step} points is longer than --window of {length}; what lies between "
+                "would be lost"
+            )
+        return length, 1.0 - step / length
+
+    def for_reader(self) -> dict[str, Any] | None:
+        """Options for readers that cut, whose rate is not known yet; None for mixed units."""
+        if self.step is not None and self.points != self.step_points:
+            return None
+        length, overlap = self.length, 0.0
+        if self.step is not None:
+            if self.step > length:
+                self.sizes(1.0)
+            overlap = 1.0 - self.step / length
+        return {"window" if self.points else "window_s": length, "overlap": overlap}
+
+    @staticmethod
+    def _points(option: str, value: float, points: bool, fs: float | None) -> int:
+        if points:
+            return int(value)
+        if fs is None:
+            raise UsageFailure(
+                f"{option} is in seconds, but DATA does not say its rate; pass --fs, or points: "
+                f"{option} 128pt"
+            )
+        return max(1, round(value * fs))
+
+
+def _duration(option: str, text: str) -> tuple[float, bool]:
+    """Return the number, and whether it counts points."""
+    points = text.endswith("pt")
+    number = text.removesuffix("pt").removesuffix("s").strip()
+    try:
+        value = float(number)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9 or (points and value != int(value)):
+        raise UsageFailure(
+            f"{option} {text!r} is no length; write seconds, such as 2.5, or points, such as 128pt"
+        )
+    return value, points
+
+
+def asked_windows(window: str | None, step_text: str | None) -> Windows | None:
+    """Windows of ``--window`` and ``--step``; None where there is no ``--window``."""
+    if window is None:
+        if step_text is not None:
+            _duration("--step", step_text)
+        return None
+    length, points = _duration("--window", window)
+    step, step_points = (None, False) if step_text is None else _duration("--step", step_text)
+    return Windows(length, points, step, step_points)
+
+
+def windows_of_model(model: ContrastiveFeatures, step_text: str | None) -> Windows:
+    """Windows as the model was fitted on, with the step asked for or that of its data."""
+    length = int(model.n_times_in_)
+    if step_text is not None:
+        step, points = _duration("--step", step_text)
+        return Windows(length, True, step, points)
+    step_points = (model.fitted_on_ or {}).get("step")
+    return Windows(length, True, step_points, True)
+
+
+def cut_windows(
+    session: Session, rec: Recordings, windows: Windows, model: ContrastiveFeatures | None
+) -> Recordings:
+    """Cut signals into windows; for a model, only those that are longer than its windows."""
+    if model is not None and rec.n_times <= windows.length:
+        return rec  # windows already, or too short, of which the model tells
+    length, overlap = windows.sizes(rec.fs)
+    if length == rec.n_times:
+        return rec
+    columns = {k: v for k, v in rec.columns.items() if k not in ("recording", "start")}
+    new = Recordings.from_signals(
+        list(rec.X),
+        fs=rec.fs,
+        window=length,
+        overlap=overlap,
+        labels=rec.y,
+        groups=rec.groups,
+        columns=columns,
+        classes=rec.classes,
+        channels=rec.channels,
+        units=rec.units,
+        name=rec.name,
+        citation=rec.citation,
+        licence=rec.licence,
+        allow_nan=True,
+    )
+    source = new.columns["recording"]
+    if "start" in rec.columns:  # windows of windows: count from the start of the signal
+        new.columns["start"] = rec.columns["start"][source] + new.columns["start"]
+    if "recording" in rec.columns:
+        new.columns["recording"] = rec.columns["recording"][source]
+    tell_cut(session, len(rec), len(new), length, rec.fs)
+    return new
+
+
+def tell_cut(session: Session, signals: int, windows: int, length: int, fs: float | None) -> None:
+    """Note what was cut."""
+    seconds = "" if fs is None else f" ({length / fs:.4g} s)"
+    session.note(f"cut {signals} signals into {windows} windows of {length} points{seconds}")

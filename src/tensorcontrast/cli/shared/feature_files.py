@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.cli.shared.failures import UsageFailure
+from tensorcontrast.cli.shared.session import UsageFailure
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.utils.component_names import component_names

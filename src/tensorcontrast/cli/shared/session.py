@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import signal
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich import box
 from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from tensorcontrast.cli.shared.advice import in_options
-from tensorcontrast.cli.shared.failures import Code, UsageFailure, code_of, message_of
-from tensorcontrast.errors import FileError, TensorContrastWarning
+from tensorcontrast.errors import (
+    DataNotFoundError,
+    FileError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingDependencyError,
+    TensorContrastError,
+    TensorContrastWarning,
+)
 from tensorcontrast.io.atomic import check_writable
 from tensorcontrast.report.text import plain
 
-__all__ = ["Session", "facts", "listing", "safe"]
+__all__ = [
+    "Code",
+    "Session",
+    "UsageFailure",
+    "code_of",
+    "facts",
+    "listing",
+    "message_of",
+    "safe",
+]
 
 Update = Callable[..., None]
 
@@ -50,12 +71,91 @@ def facts(rows: dict[str, object]) -> Table:
 
 def listing(*columns: str, numbers: tuple[str, ...] = (), title: str | None = None) -> Table:
     """Return an empty table in the style of all tables; columns in ``numbers`` align right."""
-    from rich import box
-
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for name in columns:
         table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     return table
+
+
+# ---------------------------------------------------------------------- failures
+
+
+class Code(IntEnum):
+    """Exit codes; ``docs/reference/cli.md`` lists them."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    FILE = 3
+    DATA = 4
+    PARTIAL = 5
+    INTERRUPTED = 130
+    TERMINATED = 143
+    PIPE = 141
+
+
+EXIT_CODES = (
+    "Exit codes: 0 done · 1 failed · 2 wrong use · 3 a file · 4 the data · "
+    "5 part of a run failed · 130 interrupted · 143 terminated"
+)
+
+
+class UsageFailure(TensorContrastError):
+    """A wrong combination of options or a value that cannot be used."""
+
+
+def code_of(error: BaseException) -> Code:
+    """Exit code of an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return Code.TERMINATED if _terminated else Code.INTERRUPTED
+    if isinstance(error, UsageFailure):
+        return Code.USAGE
+    if isinstance(error, MissingDependencyError):
+        return Code.FAILED
+    if isinstance(error, BrokenPipeError):
+        return Code.PIPE
+    if isinstance(error, FileError | DataNotFoundError | OSError):
+        return Code.FILE
+    if isinstance(error, InvalidInputError | InvalidTypeError):
+        return Code.DATA
+    return Code.FAILED
+
+
+def message_of(error: BaseException) -> str:
+    """Text for the user: what went wrong, where, and the way out."""
+    if isinstance(error, KeyboardInterrupt):
+        return str(error).removeprefix("stopped: ") or "nothing was written"
+    if isinstance(error, TensorContrastError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return (
+            "the data do not fit into memory; use fewer channels (--channels), shorter windows "
+            "(--window) or a part of the recordings"
+        )
+    if isinstance(error, OSError):
+        where = error.filename or "writing the output"
+        reason = error.strerror or str(error)
+        out = "free some space" if error.errno == errno.ENOSPC else "check the path and its rights"
+        return f"{where}: {reason}; {out}"
+    return f"{type(error).__name__}: {error}; this is a bug: --debug shows where, please report it"
+
+
+_terminated = False
+
+
+def listen_to_sigterm() -> None:
+    """Let SIGTERM end a command as Ctrl-C does: what was done is kept, the caller is told."""
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, frame: object) -> None:
+    global _terminated
+    _terminated = True
+    raise KeyboardInterrupt
+
+
+# ----------------------------------------------------------------------- session
 
 
 class Session:
@@ -96,6 +196,11 @@ class Session:
         """Seconds since the command began."""
         return time.perf_counter() - self.begin
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether bars are shown: on a terminal, unless ``--quiet`` was given."""
+        return self.err.is_terminal and not self.quiet
+
     # ------------------------------------------------------------------ to people
 
     def note(self, text: object) -> None:
@@ -125,11 +230,9 @@ class Session:
 
         There is none where standard error is no terminal.
         """
-        if self.quiet or not self.err.is_terminal:
+        if not self.shows_progress:
             yield lambda **changes: None
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
         with Progress(*columns, console=self.err, transient=True) as bar:
             task = bar.add_task(_escaped(text), total=total)
@@ -205,7 +308,7 @@ class Session:
             ours = issubclass(category, TensorContrastWarning)
             # by name, for scikit-learn need not be there yet
             if ours or category.__name__ == "ConvergenceWarning" or self.verbose:
-                self.warn(in_options(str(message)))
+                self.warn(message)
 
         warnings.showwarning = show
 
@@ -236,6 +339,4 @@ def to_plain(value: Any) -> Any:
 
 
 def _escaped(text: str) -> str:
-    from rich.markup import escape
-
     return escape(plain(text))

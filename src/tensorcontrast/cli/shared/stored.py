@@ -1,38 +1,48 @@
-"""Recordings for a fitted model, in memory or in a Zarr store, and their features block by block.
+"""Recordings of several files, in memory or in a Zarr store, block by block or on a cluster.
 
 Of a store only the windows of one block are in memory: here, or on the workers of a cluster.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from tensorcontrast.cli.shared import data as recordings
-from tensorcontrast.cli.shared import windows as cutting
-from tensorcontrast.cli.shared.cluster import Cluster, open_data
-from tensorcontrast.cli.shared.failures import UsageFailure
-from tensorcontrast.cli.shared.fingerprint import hashes, share_among
-from tensorcontrast.cli.shared.session import Session
-from tensorcontrast.errors import InvalidInputError, TensorContrastError
+from tensorcontrast.cli.shared.options import DATASETS, complete_data
+from tensorcontrast.cli.shared.session import Session, UsageFailure
+from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastError
+from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.distributed.store import StoredRecordings
     from tensorcontrast.features import ContrastiveFeatures
+    from tensorcontrast.readers.label_table import LabelRow
     from tensorcontrast.recordings import Recordings
 
 __all__ = [
+    "Cluster",
+    "ManyData",
     "feature_blocks",
     "features_of",
+    "fitted_on",
     "hashes_of",
     "known_share",
+    "open_data",
     "opened",
+    "read_all",
     "sampled",
     "selected",
     "taken",
@@ -40,6 +50,267 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+
+PANEL = "Dask, for DATA.zarr"
+
+
+def _option(*names: str, metavar: str, help: str, **more: Any) -> Any:
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel=PANEL, show_default=False, **more
+    )
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the sums of a fit are taken."""
+
+    scheduler: Annotated[
+        str | None,
+        _option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Scheduler of a cluster, such as tcp://host:8786, or local.",
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        _option("--workers", metavar="N", help="Processes of a local cluster.", min=1),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        _option("--memory-limit", metavar="SIZE", help="Memory of each of these, such as 4GB."),
+    ] = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any of the options was given."""
+        return self != Cluster()
+
+    @contextmanager
+    def running(self, session: Session) -> Iterator[None]:
+        """Connect to the scheduler, or start a cluster here, while the block runs."""
+        if not self.wanted:
+            yield
+            return
+        from tensorcontrast.distributed.extra import package
+
+        distributed = package("distributed")
+        log = logging.getLogger("distributed")
+        level = log.level
+        if not session.debug:
+            log.setLevel(logging.CRITICAL)
+        try:
+            if self.scheduler in (None, "local"):
+                with self._local(distributed) as cluster, distributed.Client(cluster) as client:
+                    _tell_cluster(session, client)
+                    yield
+            else:
+                with _connected(distributed, str(self.scheduler)) as client:
+                    _tell_cluster(session, client)
+                    yield
+        finally:
+            log.setLevel(level)
+
+    def _local(self, distributed: Any) -> Any:
+        limit: dict[str, Any] = {}
+        if self.memory_limit is not None:
+            from tensorcontrast.distributed.extra import package
+
+            try:
+                limit["memory_limit"] = package("dask.utils").parse_bytes(self.memory_limit)
+            except (ValueError, KeyError) as error:
+                raise UsageFailure(
+                    f"--memory-limit {self.memory_limit!r} is no size; write 4GB or 500MiB"
+                ) from error
+        return distributed.LocalCluster(
+            n_workers=self.workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0" if find_spec("bokeh") else None,
+            **limit,
+        )
+
+
+def _connected(distributed: Any, address: str) -> Any:
+    if "://" not in address:
+        raise UsageFailure(
+            f"--scheduler {address!r} is no address; write tcp://host:8786, or local"
+        )
+    try:
+        return distributed.Client(address, timeout="20s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InvalidInputError(
+            f"no scheduler answers at {address} ({error}); start one with: dask scheduler"
+        ) from error
+
+
+def _tell_cluster(session: Session, client: Any) -> None:
+    count = len(client.scheduler_info(n_workers=-1)["workers"])
+    where = "; without bokeh there is no dashboard"
+    if find_spec("bokeh"):
+        where = f"; dashboard: {client.dashboard_link}"
+    session.note(f"cluster of {count} {'worker' if count == 1 else 'workers'}{where}")
+
+
+def open_data(data: str, options: recordings.Reading, cluster: Cluster) -> StoredRecordings | None:
+    """Open DATA as a store; None where it is none, and no cluster is asked for."""
+    from tensorcontrast.distributed.store import is_store, open_store
+
+    if not is_store(data):
+        if cluster.wanted:
+            raise UsageFailure(
+                "--scheduler, --workers and --memory-limit are for Zarr stores; make one with: "
+                f"tensorcontrast convert {data} -o data.zarr"
+            )
+        return None
+    if cluster.scheduler not in (None, "local") and (cluster.workers or cluster.memory_limit):
+        raise UsageFailure("--workers and --memory-limit are for --scheduler local")
+    names = ("labels", "groups", "sample", "time", "where", "drop_nan")
+    windows = ("window", "step", "resample")
+    labelling = ("annotations", "inside_annotations", "label_share", "drop_unlabelled")
+    for name in (*names, *windows, *labelling):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise UsageFailure(
+                f"--{option} is not for stores; tensorcontrast convert cuts windows, drops gaps "
+                "and takes --groups"
+            )
+    rec = open_store(data)
+    if options.fs is not None:
+        if rec.fs is not None and rec.fs != options.fs:
+            raise InvalidInputError(
+                f"{data} has {rec.fs:g} samples per second, not --fs {options.fs:g}"
+            )
+        rec = replace(rec, fs=float(options.fs))
+    return _picked_channels(rec, options.channel_names, data)
+
+
+def _picked_channels(rec: StoredRecordings, names: list[str] | None, data: str) -> StoredRecordings:
+    if names is None:
+        return rec
+    there = rec.channels or ()
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise FileError(f"{data}: no channel {listed(missing)}; there are {listed(there)}")
+    index = [there.index(name) for name in names]
+    units = rec.units
+    return replace(
+        rec,
+        X=rec.X[:, index],
+        channels=tuple(names),
+        units=tuple(units[i] for i in index) if isinstance(units, tuple) else units,
+    )
+
+
+# ------------------------------------------------------------------ several DATA
+
+ManyData = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="One or more of: npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder, a pattern such as "
+        f"'data/*.csv', a built-in dataset ({', '.join(DATASETS)}); or one Zarr store.",
+        autocompletion=complete_data,
+        show_default=False,
+    ),
+]
+
+
+def read_all(
+    session: Session,
+    data: list[str],
+    options: recordings.Reading,
+    *,
+    model: ContrastiveFeatures | None = None,
+    gaps: bool = False,
+) -> Any:
+    """Read every DATA as one data set, with the labels of ``--labels FILE`` where that is given.
+
+    Of a Zarr store no signals are read; its labels are.
+    """
+    from tensorcontrast.distributed.store import is_store
+    from tensorcontrast.readers.label_table import (
+        is_label_table,
+        label_recordings,
+        read_label_table,
+    )
+    from tensorcontrast.recordings import Recordings
+
+    table = options.labels if is_label_table(options.labels) else None
+    rows = None
+    if table is not None:
+        rows = read_label_table(table)
+        options = replace(options, labels=None)
+    if model is not None and model.fs_ is not None and options.step is not None:
+        options = replace(options, step=_step_in_samples(options.step, model.fs_))
+    stores = [name for name in data if is_store(name)]
+    if stores and len(data) > 1:
+        raise UsageFailure(
+            f"{stores[0]} is a store, which is a data set of its own; name it alone, or convert "
+            "all recordings into one store"
+        )
+    if stores:
+        return _open_store(session, stores[0], options, model, table, rows)
+    recs = [recordings.read(session, name, options, model=model, gaps=gaps) for name in data]
+    for name, rec in zip(data, recs, strict=True):
+        _check_alike(rec, recs[0], name, data[0])
+    rec = recs[0] if len(recs) == 1 else Recordings.concat(recs)
+    if rows is None:
+        return rec
+    share = {} if options.label_share is None else {"min_share": options.label_share}
+    return label_recordings(rec, rows, where=str(table), **share)
+
+
+def _open_store(
+    session: Session,
+    name: str,
+    options: recordings.Reading,
+    model: ContrastiveFeatures | None,
+    table: str | None,
+    rows: list[LabelRow] | None,
+) -> StoredRecordings:
+    """Open a store, for a model in the form that it was fitted on, with the labels of a table."""
+    from tensorcontrast.readers.label_table import labels_by_time
+
+    share = {} if options.label_share is None else {"min_share": options.label_share}
+    if rows is not None:
+        options = replace(options, label_share=None)
+    rec: Any
+    if model is None:
+        rec = open_data(name, options, Cluster())
+    else:
+        rec = opened(session, name, options, Cluster(), model=model)
+    if rows is not None:
+        y, classes = labels_by_time(rec, rows, where=str(table), **share)
+        rec = replace(rec, y=y, classes=classes)
+    found: StoredRecordings = rec
+    return found
+
+
+def _step_in_samples(step: str, fs: float) -> str:
+    """Step in samples, as the windows of a model are; what is no number is reported later."""
+    try:
+        seconds = float(step.removesuffix("s"))
+    except ValueError:
+        return step
+    return f"{max(1, round(seconds * fs))}pt" if 0 < seconds < 1e9 else step
+
+
+def _check_alike(rec: Recordings, first: Recordings, name: str, first_name: str) -> None:
+    if rec.fs != first.fs:
+        rates = ["an unknown rate" if r.fs is None else f"{r.fs:g} Hz" for r in (rec, first)]
+        raise InvalidInputError(
+            f"{name} has {rates[0]}, but {first_name} has {rates[1]}; bring both to one "
+            "rate with --resample HZ, pass --fs where the rate is unknown, or leave one out"
+        )
+    if rec.n_times != first.n_times:
+        raise InvalidInputError(
+            f"{name} has windows of {rec.n_times} samples, but {first_name} of {first.n_times}; "
+            "cut both with --window"
+        )
+
+
+# ---------------------------------------------------------------------- stores
 
 
 @dataclass(frozen=True)
@@ -85,7 +356,7 @@ def opened(
             "leave --scheduler, --workers and --memory-limit out"
         )
     rec = _with_channels(stored, recordings.channels_for(session, stored, model))
-    windows = cutting.of_model(model, None)
+    windows = recordings.windows_of_model(model, None)
     if rec.n_times > windows.length:
         rec = _cut(session, rec, windows)
     recordings.check_rate(rec, data, model)
@@ -101,7 +372,7 @@ def _with_channels(rec: StoredRecordings, names: tuple[str, ...] | None) -> Stor
     return replace(rec, X=rec.X[:, index], channels=names, units=units)
 
 
-def _cut(session: Session, rec: StoredRecordings, windows: cutting.Windows) -> StoredRecordings:
+def _cut(session: Session, rec: StoredRecordings, windows: recordings.Windows) -> StoredRecordings:
     """Cut every signal of a store into windows when its block is read."""
     length, overlap = windows.sizes(rec.fs)
     starts = np.arange(0, rec.n_times - length + 1, max(1, round(length * (1 - overlap))))
@@ -119,7 +390,7 @@ def _cut(session: Session, rec: StoredRecordings, windows: cutting.Windows) -> S
     columns = {name: values[source] for name, values in rec.columns.items()}
     columns.setdefault("recording", source)
     columns["start"] = columns.get("start", 0) + np.tile(starts, len(rec))
-    cutting.tell(session, len(rec), len(source), length, rec.fs)
+    recordings.tell_cut(session, len(rec), len(source), length, rec.fs)
     return replace(
         rec,
         X=new,
@@ -228,7 +499,7 @@ def _name(rec: StoredRecordings, channel: int) -> str:
 
 def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[Array]:
     """Features made by a running cluster, so many blocks ahead as it has threads, twice."""
-    from tensorcontrast.distributed import blocks
+    from tensorcontrast.distributed import graph
     from tensorcontrast.distributed.extra import package
 
     client = package("distributed").get_client()
@@ -236,7 +507,7 @@ def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[A
     tasks = model.transform(rec).to_delayed().ravel().tolist()  # type: ignore[attr-defined]
     waiting: deque[Any] = deque()
     try:
-        with blocks.cluster_errors():
+        with graph.cluster_errors():
             for task in tasks:
                 waiting.append(client.compute(task))
                 if len(waiting) > ahead:
@@ -259,15 +530,22 @@ def known_share(rec: Any, kept: NDArray[np.int64]) -> float:
     return share_among(hashes_of(rec), kept)
 
 
-def hashes_of(rec: Any) -> NDArray[np.int64]:
-    """Sorted hashes of the distinct windows of recordings in memory or in a store."""
+def hashes_of(rec: Any, most: int | None = None) -> NDArray[np.int64]:
+    """Sorted hashes of the distinct windows of recordings in memory or in a store.
+
+    With ``most`` the smallest ones alone.
+    """
     if isinstance(rec.X, np.ndarray):
-        return hashes(rec.X)
-    from tensorcontrast.distributed import blocks
+        return hashes(rec.X)[:most]
+    from tensorcontrast.distributed import graph
 
     X = rec.X.rechunk({1: -1, 2: -1})
-    found = blocks.computed(blocks.each(hashes, X.to_delayed().ravel().tolist()))
-    return np.unique(np.concatenate(found))
+    tasks = graph.each(partial(_smallest_hashes, most=most), X.to_delayed().ravel().tolist())
+    return np.unique(np.concatenate(graph.computed(tasks)))[:most]
+
+
+def _smallest_hashes(X: NDArray[Any], most: int | None) -> NDArray[np.int64]:
+    return hashes(X)[:most]
 
 
 def sampled(
@@ -324,3 +602,45 @@ def taken(rec: Any, chosen: NDArray[np.int64], *, gaps: bool = False) -> Recordi
         name=rec.name,
         allow_nan=gaps,
     )
+
+
+# -------------------------------------------------------- windows that are known
+
+#: Most hashes that are kept: the smallest ones, a random choice of windows.
+KEPT = 2048
+#: Groups that a model file names, at most.
+MAX_GROUPS = 10_000
+
+
+def hashes(X: NDArray[Any]) -> NDArray[np.int64]:
+    """Sorted hashes of distinct windows."""
+    found = {
+        int.from_bytes(hashlib.blake2b(window, digest_size=8).digest(), "little", signed=True)
+        for window in np.ascontiguousarray(X, dtype="<f4")
+    }
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def share_among(found: NDArray[np.int64], kept: NDArray[np.int64]) -> float:
+    """Share of windows, by their hashes, that were among those of a sketch."""
+    if len(kept) >= KEPT:  # beyond its largest hash a full sketch says nothing
+        found = found[found <= kept[-1]]
+    return float(np.isin(found, kept).mean()) if len(found) else 0.0
+
+
+def fitted_on(rec: Any, *, groups: bool = False) -> dict[str, Any]:
+    """Return what a model file says about the windows of a fit, their ``groups`` where asked."""
+    step = None
+    start, source = rec.columns.get("start"), rec.columns.get("recording")
+    if start is not None and source is not None and len(rec) > 1 and source[0] == source[1]:
+        step = int(start[1] - start[0])
+    found = {
+        "name": rec.name,
+        "samples": len(rec),
+        "step": step if step is not None and 0 < step <= rec.n_times else None,
+        "sketch": hashes_of(rec, KEPT),
+    }
+    if groups:
+        names = [] if rec.groups is None else np.unique(rec.groups.astype(np.str_)).tolist()
+        found["groups"] = names[:MAX_GROUPS]
+    return found

@@ -1,1 +1,0 @@
-"""Where the tensors of a fit come from: memory, mapped files, stores, streams."""
