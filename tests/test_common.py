@@ -1,4 +1,4 @@
-"""scikit-learn's own checks on every estimator with its defaults, and on both solvers of PLC.
+"""scikit-learn's own checks on every estimator with its defaults, and on Algorithm 1.
 
 Two warnings are let through, and only here: the checks use matrices that cannot have rank 32, so
 that the rank is cut with a TensorContrastWarning, and they set a small max_iter, which gives
@@ -11,11 +11,11 @@ imported: the estimators take NumPy arrays only.
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tensorcontrast import ATD, CPD, PLC
+from tensorcontrast import ATD, CPD, PLC, Algorithm1
 
 
 @pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([CPD(), ATD(), PLC(), PLC(solver="als")])
+@parametrize_with_checks([CPD(), ATD(), PLC(), PLC(algorithm1=Algorithm1())])
 def test_scikit_learn_check(estimator, check):
     check(estimator)

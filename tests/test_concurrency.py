@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tensorcontrast import ATD, CPD, PLC, ContrastiveFeatures, Recordings, load_model
+from tensorcontrast import ATD, CPD, PLC, Algorithm1, ContrastiveFeatures, Recordings, load_model
 from tensorcontrast.datasets import download, load_har, make_cp_tensor, registry
 from tensorcontrast.datasets.download import fetch
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import DataNotFoundError, FileError
 from tensorcontrast.io.atomic import atomic_write, one_at_a_time
 
@@ -28,10 +27,10 @@ X = make_cp_tensor(n_samples=50, dims=(4, 5, 6), rank=3, noise=0.1, random_state
 SIGNALS = np.random.default_rng(0).standard_normal((24, 3, 64)).astype(np.float32)
 SHORT = {"max_iter": 6, "tol": 0, "random_state": 0}
 MODELS = [
-    build(CPD, rank=3, **SHORT),
-    build(ATD, rank=3, **SHORT),
-    build(PLC, rank=3, **SHORT),
-    build(PLC, rank=3, solver="als", **SHORT),
+    CPD(rank=3, **SHORT),
+    ATD(rank=3, **SHORT),
+    PLC(rank=3, **SHORT),
+    PLC(rank=3, algorithm1=Algorithm1(), **SHORT),
 ]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="processes and users as on POSIX systems")
 
@@ -57,7 +56,7 @@ def tensor_features(seed):
 
 
 def signal_features(seed):
-    model = ContrastiveFeatures(fs=16.0, decompose=build(PLC, rank=2, **SHORT), random_state=seed)
+    model = ContrastiveFeatures(fs=16.0, decompose=PLC(rank=2, **SHORT), random_state=seed)
     return model.fit_transform(SIGNALS)
 
 
@@ -364,7 +363,7 @@ import os, sys, warnings
 warnings.simplefilter("error")
 from pathlib import Path
 import numpy as np
-from tensorcontrast import ALS, CPD, Recordings
+from tensorcontrast import CPD, Recordings
 from tensorcontrast.datasets import load_har
 from tensorcontrast.errors import DataNotFoundError, FileError
 from tensorcontrast.datasets.download import fetch
@@ -377,7 +376,7 @@ else:
     sys.exit("the home folder can be written to")
 X = np.random.default_rng(0).standard_normal((20, 3, 4, 5))
 warnings.simplefilter("ignore")
-assert CPD(rank=2, als=ALS(max_iter=3), random_state=0).fit(X).transform(X).shape == (20, 2)
+assert CPD(rank=2, max_iter=3, random_state=0).fit(X).transform(X).shape == (20, 2)
 warnings.simplefilter("error")
 try:
     load_har(download=False)

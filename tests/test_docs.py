@@ -1,4 +1,4 @@
-"""The documentation stays true: its code runs, its links work, its words are those of the field."""
+"""The documentation stays true: its code runs, its links work."""
 
 import re
 from importlib import import_module
@@ -81,69 +81,6 @@ def test_every_named_file_exists():
             assert not place or place in headings(target), f"{where} links to {link}#{place}"
         for name in re.findall(r"`((?:tests|examples|benchmarks)/[\w/]+\.py)`", text):
             assert (ROOT / name).exists(), f"{name_of(page)} names {name}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_no_sentence_is_longer_than_40_words(page):
-    text = re.sub(r"(?s)```.*?```", "", page.read_text(encoding="utf-8"))
-    prose = re.sub(r"(?m)^\s*\|.*$|^#.*$", "", text)  # without tables and headings
-    sentences = re.split(r"(?<=[.!?:;])\s+", prose)
-    assert [s for s in sentences if len(s.split()) > 40] == []
-
-
-#: Words that this project once used for things that have a name in the field, as regular
-#: expressions, and the words to use.
-VOCABULARY = {
-    r"(?<![a-z])beside(?![a-z])": "coupled blocks; next to",
-    r"(?<![a-z])steady(?![a-z])": "nuisance covariance, generalised least squares",
-    r"(?<![a-z])taught(?![a-z])": "semi_supervised, trained",
-    r"(?<![a-z])told(?![a-z])": "given, reported",
-    r"polarity[ _]rows?": "in-phase (co-spectral) rows",
-    r"read against (?:the )?noise": "generalised least squares in the nuisance metric",
-    r"unit_length": "scaled to unit length",
-    r"\bShapes\.|(?<![a-z])_shapes\b|\bshapes block": "random-convolution features",
-    r"(?<![a-z])tempo(?![a-z])": "time stretch",
-    r"\b(?:products?|numbers?|functions?|change|bytes|lines?|rows?|words?|blocks?|values?|tasks?)"
-    r" an? (?:view|sample|window|component|equation|medium|commit|iteration|epoch|block|row|mode)"
-    r"\b": '"per view", "per window"',
-}
-
-#: Where they are looked for.
-WORDED = [
-    *PAGES,
-    *sorted((ROOT / "examples").glob("*.py")),
-    *sorted((ROOT / "src" / "tensorcontrast").rglob("*.py")),
-]
-#: The name of a parameter in old files.
-NAMED = {"src/tensorcontrast/io/model_files.py": '_REMOVED = {"beside": 0}'}
-
-
-def old_words(path):
-    """Return "file:line: word -> replacement" of every word of the old vocabulary."""
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if line == NAMED.get(name_of(path)):
-            continue
-        for pattern, better in VOCABULARY.items():
-            for match in re.finditer(pattern, line, 0 if "Shapes" in pattern else re.IGNORECASE):
-                found.append(f"{name_of(path)}:{number}: {match[0]!r} -> {better}")
-    return found
-
-
-@pytest.mark.parametrize("path", WORDED, ids=name_of)
-def test_no_word_of_the_old_vocabulary(path):
-    assert old_words(path) == []
-
-
-def test_old_words_are_found():
-    page = ROOT / "docs" / "planted.md"  # never written
-
-    class Planted(type(page)):
-        def read_text(self, encoding):
-            return "one product a view\na block beside it\nthe beside-block\nTold"
-
-    words = [line.split("'")[1] for line in old_words(Planted(page))]
-    assert words == ["product a view", "beside", "beside", "Told"]
 
 
 LINK = re.compile(r"(!?)\[[^\]]*\]\(([^)\s]+)\)")

@@ -6,14 +6,14 @@ E18, the information criteria, is tested beside ``evaluate.selection``.
 import numpy as np
 import pytest
 
-from tensorcontrast import CPD, PLC, suggest_windows
+from tensorcontrast import CPD, PLC, Algorithm1, suggest_windows
 from tensorcontrast.cp import kernels, losses, updates
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose.options import build
 from tensorcontrast.solvers import als
-from tensorcontrast.solvers.paper_als import PLCContrast
+from tensorcontrast.solvers.convergence import Monitor
+from tensorcontrast.solvers.paper import PLCContrast, TwoViewStep
 
 N, R, DIMS = 12, 3, (4, 3, 5)
 LABELS = np.arange(N) % 3
@@ -133,9 +133,9 @@ def test_E10_factor_update():
 
 def test_E11_algorithm_1():
     alpha, beta, gamma = 0.1, 0.02, 0.7
-    contrast = PLCContrast(beta, gamma, 3, known=LABELS)
-    views = als.Views.from_arrays(X, X_VIEW)
-    factors, features, _, _ = als.sweep(views, FACTORS, contrast, alpha=alpha, memory=als.Memory())
+    step = TwoViewStep(X, lambda: X_VIEW, PLCContrast(beta, gamma, 3, known=LABELS), alpha)
+    monitor = Monitor("E11", max_iter=1, tol=0)
+    factors = als.run(step, FACTORS, alpha=alpha, monitor=monitor, balance=False).factors
     encoder = Encoder.from_factors(FACTORS, alpha)
 
     def pull(other):
@@ -144,8 +144,8 @@ def test_E11_algorithm_1():
     # W, W̃ with β = 0 → graph → E9 for W, W̃ → E10 for each mode.
     first = updates.contrast_features(X @ H, encoder, pull(encoder(X_VIEW @ H)), beta).W
     second = updates.contrast_features(X_VIEW @ H, encoder, pull(first), beta).W
-    np.testing.assert_allclose(features.W, first, atol=1e-10)
-    np.testing.assert_allclose(features.V, second, atol=1e-10)
+    np.testing.assert_allclose(step.memory.W, first, atol=1e-10)
+    np.testing.assert_allclose(step.memory.V, second, atol=1e-10)
     Q = kernels.factor_products(X, first) + kernels.factor_products(X_VIEW, second)
     gram = first.T @ first + second.T @ second
     expected, _ = kernels.update_factors(Q, gram, FACTORS, alpha)
@@ -163,8 +163,6 @@ def test_E12_transform(data):
     np.testing.assert_allclose(model.center_, data.mean(axis=0), atol=1e-12)
     squared = ((data - data.mean(axis=0)) ** 2).reshape(len(data), -1).sum(axis=1)
     assert model.scale_ == pytest.approx(np.sqrt(squared.mean()))
-    # Of the fitted samples these are the features of the fit.
-    np.testing.assert_allclose(model.transform(data), model.features_, atol=1e-9)
 
 
 def test_E13_linear_convergence():
@@ -189,11 +187,16 @@ def test_E13_linear_convergence():
 @pytest.mark.parametrize("epsilon", [0.02, 0.2])
 def test_E14_epsilon_region(data, epsilon):
     settings = {"rank": 3, "n_clusters": 3, "epsilon": epsilon, "random_state": 0, "tol": 1e-4}
-    plain = build(PLC, solver="als", beta=0.0, **settings).fit(data)
-    model = build(PLC, solver="als", beta="auto", **settings).fit(data)
+    settings["max_iter"] = 200
+    plain = PLC(**settings, algorithm1=Algorithm1(beta=0.0)).fit(data)
+    model = PLC(**settings, algorithm1=Algorithm1(beta="auto")).fit(data)
     assert model.beta_ > 0
     limit = (1 + epsilon) * plain.reconstruction_error_
     assert plain.reconstruction_error_ < model.reconstruction_error_ <= limit * (1 + 1e-9)
+    closed = PLC(**settings).fit(data)
+    cpd = CPD(3, tol=1e-4, random_state=0).fit(data)
+    limit = (1 + epsilon) * cpd.reconstruction_error_
+    assert cpd.reconstruction_error_ < closed.reconstruction_error_ <= limit * (1 + 1e-6)
 
 
 def test_E15_infonce():
@@ -242,6 +245,18 @@ def test_E22_coupled_blocks():
     alone, _ = kernels.update_factors(W.T @ X, W.T @ W, FACTORS, 0.1)
     np.testing.assert_allclose(new[0], alone[0])
     np.testing.assert_allclose(new[3], scale * Y.T @ W @ np.linalg.inv(W.T @ W + 0.1 * np.eye(R)))
+
+
+def test_E23_nuisance_metric(data):
+    model = PLC(rank=3, epsilon=0.2, random_state=0).fit(data)
+    V, g = model.nuisance_directions_, model.nuisance_gains_
+    M = np.eye(V.shape[1]) - V.T @ np.diag(g) @ V
+    D = np.einsum("ir,jr,kr->ijkr", *model.factors_).reshape(-1, 3)
+    x = (data - model.center_).reshape(len(data), -1) / model.scale_
+    c = x @ M @ D @ np.linalg.inv(D.T @ M @ D + np.diag(model.ridge_))
+    made = (c @ D.T * model.scale_).reshape(data.shape) + model.center_
+    np.testing.assert_allclose(model.inverse_transform(model.transform(data)), made, atol=1e-8)
+    assert ((g > 0) & (g < 1)).all() and (np.diff(g) < 1e-9).all()
 
 
 def test_E24_suggestions():

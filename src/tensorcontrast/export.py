@@ -436,10 +436,8 @@ def _spectrogram(g: _Graph, signals: _Signals, block: SpectrogramTensor) -> str:
     # Both are rounded before they are added, as in the library: the same digits are lost.
     Z = g.add("Add", Z, g.cast(of_offset, dtype))
     real, imaginary = g.add_many("Split", Z, g.integers(f, f), names=[None, None], axis=3)
-    if frames.representation in ("log-real-imag", "complex"):
-        parts = [real, imaginary]
-        if frames.representation == "log-real-imag":
-            parts = [_log(g, g.add("Abs", part), frames) for part in parts]
+    if frames.representation == "log-real-imag":
+        parts = [_log(g, g.add("Abs", part), frames) for part in (real, imaginary)]
     else:
         exact = [g.cast(part, np.float64) for part in (real, imaginary)]
         squares = g.add("Add", *(g.add("Mul", part, part) for part in exact))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.shared.stored import KEPT
+from tensorcontrast.cli.shared.stored import KEPT, hashes, share_among
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.cross_validation import cross_validate, subject_folds
 from tensorcontrast.evaluate.protocol import linear_probe
@@ -212,19 +212,6 @@ def test_quantiles_have_no_seconds(cli, data, tmp_path, option, unit, axis):
             assert re.search(r"\d s\b", c["what"]) is None
         else:
             np.testing.assert_allclose(c["times"], spectrogram.times_)
-
-
-def test_components_have_the_weight_of_the_mean(cli, data, tmp_path):
-    path = tmp_path / "m.tcm"
-    fit = ["fit", data, "--method", "cpd", "--rank", 2, "-p", "max_iter=3", "-p", "tol=0"]
-    assert cli(*fit, "--mean-row", "-o", path).code == 0
-    fitted = load_model(path)
-    (at,) = np.flatnonzero(fitted.spectrogram_.row_kinds_ == "mean")
-    for c in cli("components", path, "--json").json["components"]:
-        assert c["mean_weight"] == pytest.approx(fitted.factors_[1][at, c["component"]], rel=1e-5)
-        assert len(c["frequencies"]) == len(c["frequency_profile"])
-    assert cli(*fit, "--no-mean-row", "-o", path, "--force").code == 0
-    assert "mean_weight" not in cli("components", path, "--json").json["components"][0]
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])

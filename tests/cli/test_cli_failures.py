@@ -203,7 +203,7 @@ def test_places_that_cannot_be_written_are_told_before_the_work(
 def test_a_folder_that_refuses_files(cli, model, data):
     for args in (
         ["transform", model, data, "-o", "/proc/f.npz"],
-        ["bench", "quick", "-o", "/proc/run"],
+        ["demo", "-o", "/proc/run"],
         ["report", model, "--data", data, "-o", "/proc/r.html"],
     ):
         done = cli(*args)

@@ -12,7 +12,6 @@ import numpy as np
 from mutate import Seed, damage
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor
-from tensorcontrast.decompose.options import build
 from tensorcontrast.io.model_files import save_model
 
 MODEL_X = np.random.default_rng(3).standard_normal((12, 3, 32)).astype(np.float32)
@@ -21,12 +20,12 @@ MODEL_X = np.random.default_rng(3).standard_normal((12, 3, 32)).astype(np.float3
 def model_seeds() -> list[Seed]:
     out = []
     spectrogram = SpectrogramTensor(fs=8.0, n_fft=8, hop=4).fit(MODEL_X)
-    cpd = build(CPD, rank=2, random_state=0, max_iter=3)
+    cpd = CPD(rank=2, random_state=0, max_iter=3)
     features = ContrastiveFeatures(fs=8.0, tensorize=SpectrogramTensor(n_fft=8), decompose=cpd)
     with tempfile.TemporaryDirectory() as folder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            models = [build(CPD, rank=2, random_state=0, max_iter=3).fit(MODEL_X), spectrogram]
+            models = [CPD(rank=2, random_state=0, max_iter=3).fit(MODEL_X), spectrogram]
             models.append(features.fit(MODEL_X))
         for model in models:
             path = Path(folder) / "m.tcm"

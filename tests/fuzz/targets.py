@@ -10,15 +10,11 @@ import forge_arrays as arrays
 import forge_models as models
 import forge_signals as signals
 import forge_tables as tables
-import forge_toml as toml
 import numpy as np
 from mutate import Seed, damage
 
 from tensorcontrast import Recordings, load_model
-from tensorcontrast.cli.shared.settings import FitSettings
 from tensorcontrast.errors import TensorContrastError
-from tensorcontrast.evaluate.config import BenchConfig
-from tensorcontrast.evaluate.toml_config import load_toml
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,6 @@ class Target:
     forge: object
     checksummed: bool = False
     model: bool = False
-    config: bool = False
     #: Files in a run of all formats, as a share of those of the others.
     share: float = 1.0
     #: A package without which there is nothing to read.
@@ -41,8 +36,6 @@ class Target:
         return self.needs is None or find_spec(self.needs) is not None
 
     def read(self, path):
-        if self.config:
-            return load_toml(path, FitSettings if path.name == "fit.toml" else BenchConfig)
         return load_model(path) if self.model else Recordings.read(path)
 
     def case(self, rng: random.Random, seeds: list[Seed]) -> tuple[Seed, Seed, bool]:
@@ -65,8 +58,6 @@ TARGETS = {
         Target("edf", signals.edf_seeds, signals.forge_edf),
         Target("wfdb", signals.wfdb_seeds, signals.forge_wfdb),
         Target("ts", signals.ts_seeds, signals.forge_ts),
-        Target("toml", toml.toml_seeds, toml.forge_toml, config=True),
-        Target("numpy", arrays.folder_seeds, arrays.forge_folder),
         Target("model", models.model_seeds, models.forge_model, checksummed=True, model=True),
         Target(
             "neural",

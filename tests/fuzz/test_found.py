@@ -12,11 +12,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from tensorcontrast.decompose.options import build
 
 from tensorcontrast import CPD, Recordings, load_model
 from tensorcontrast.datasets import load_har, load_ptbxl
 from tensorcontrast.datasets.download import extract_verified
-from tensorcontrast.decompose.options import build
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,

@@ -13,7 +13,7 @@ for package in ("pandas", "pyarrow", "edfio", "wfdb"):
 
 #: ``make fuzz`` reads 200,000; these are the first of them.
 FILES = 1_400
-FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "toml", "numpy", "model"}
+FORMATS = {"npz", "recordings", "csv", "parquet", "edf", "wfdb", "ts", "model"}
 #: Files of neural models are a few besides: each takes ten times as long.
 NEURAL = {"neural"} if find_spec("torch") else set()
 
@@ -39,9 +39,6 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
     assert code == 0, printed
     assert numbers["findings"] == []
     assert numbers["total"] >= FILES
-    if NEURAL:
-        page = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
-        assert f"{numbers['total']:,} mutated files in every run" in page.read_text("utf-8")
     assert set(numbers["formats"]) == FORMATS | NEURAL
     for name in NEURAL:
         row = numbers["formats"].pop(name)

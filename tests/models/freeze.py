@@ -20,14 +20,13 @@ import numpy as np
 
 import tensorcontrast
 from tensorcontrast import (
-    ALS,
     ATD,
     CPD,
     PLC,
+    Algorithm1,
     ContrastiveClassifier,
     ContrastiveFeatures,
     ConvolutionFeatures,
-    Gradient,
     SpectrogramTensor,
 )
 from tensorcontrast.augment import Compose, Jitter, TimeStretch
@@ -59,31 +58,30 @@ def signals():
 def models():
     """Yield the name, the fitted model and some inputs of each kind of model."""
     X, y = tensors()
-    als = ALS(max_iter=20, tol=1e-2)
+    short = {"max_iter": 10, "tol": 0, "random_state": 0}
     gaps = X.copy()
     gaps[::3, 1, :4] = np.nan
-    yield "cpd", CPD(2, als=als, random_state=0).fit(X), X
-    yield "cpd-float64", CPD(2, als=als, dtype="float64", random_state=0).fit(X), X.astype(float)
-    yield "cpd-mask", CPD(2, als=als, missing="mask", random_state=0).fit(gaps), gaps
-    yield "atd", ATD(2, als=als, random_state=0).fit(X), X
-    yield "plc-gls", PLC(2, n_clusters=2, als=als, random_state=0).fit(X, nuisance=X[:6] / 9), X
-    yield "plc-als", PLC(2, solver="als", n_clusters=2, als=als, random_state=0).fit(X), X
-    tied = PLC(2, solver="tied", n_clusters=2, als=als, gradient=Gradient(n_epochs=2))
-    yield "plc-tied", tied.set_params(random_state=0).fit(X), X
-    yield "plc-labels", PLC(2, graph="true", als=als, random_state=0).fit(X, y), X
+    yield "cpd", CPD(2, **short).fit(X), X
+    yield "cpd-float64", CPD(2, dtype="float64", **short).fit(X), X.astype(float)
+    yield "cpd-mask", CPD(2, missing="mask", **short).fit(gaps), gaps
+    yield "cpd-parts", CPD(2, nonnegative=True, **short).fit(np.abs(X)), np.abs(X)
+    yield "atd", ATD(2, **short).fit(X), X
+    yield "plc", PLC(2, n_clusters=2, **short).fit(X, nuisance=X[:6] / 9), X
+    yield "plc-paper", PLC(2, n_clusters=2, algorithm1=Algorithm1(), **short).fit(X), X
+    yield "plc-labels", PLC(2, graph="true", **short).fit(X, y), X
 
     rec = signals()
-    decompose = PLC(3, n_clusters=2, als=als)
+    decompose = PLC(3, n_clusters=2, max_iter=10)
     spectrogram = SpectrogramTensor(n_fft=8, n_quantiles=2)
-    blocks = [spectrogram, ConvolutionFeatures(4, n_biases=1, dilations="octave")]
     features = ContrastiveFeatures(
-        tensorize=blocks,
+        tensorize=[spectrogram, ConvolutionFeatures(4, n_biases=1)],
         decompose=decompose,
         augment=Compose([Jitter(), TimeStretch()]),
         random_state=0,
     )
     yield "features", features.fit(rec), rec.X
-    own = ContrastiveFeatures(tensorize=spectrogram, decompose=CPD(3, als=als), random_state=0)
+    part = CPD(3, max_iter=10, tol=0)
+    own = ContrastiveFeatures(tensorize=spectrogram, decompose=part, random_state=0)
     names = np.array(["rest", "läuft"])
     text = ContrastiveClassifier(own, abstain=0.5, random_state=0)
     yield "classifier", text.fit(rec, names[rec.y]), rec.X

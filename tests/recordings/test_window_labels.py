@@ -1,10 +1,18 @@
 """Labels of windows from labelled segments and from labels of samples."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
-from tensorcontrast.recordings.windows import Segment, check_segments, label_segments, label_windows
+from tensorcontrast.recordings.windows import (
+    Segment,
+    _window_labels,
+    check_segments,
+    label_segments,
+    label_windows,
+)
 
 
 def test_the_label_that_covers_most_of_a_window_is_taken():
@@ -68,3 +76,16 @@ def test_segments_outside_the_recording_are_left_out_with_a_warning():
         assert check_segments("night", segments, 20) == [Segment(0, 5, "a"), Segment(5, 20, "b")]
     with pytest.raises(InvalidInputError, match="all 1 labelled segments lie outside"):
         check_segments("night", [Segment(30, 40, "a")], 20)
+
+
+def test_labels_per_sample_need_memory_for_the_samples_alone():
+    codes = np.random.default_rng(0).integers(0, 100, 200_000)
+    start = np.arange(0, 199_000, 1000)
+    tracemalloc.start()
+    found, whole = _window_labels(codes, start, 1000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * codes.nbytes
+    slow = [np.bincount(codes[a : a + 1000]).argmax() for a in start]
+    np.testing.assert_array_equal(found, slow)
+    assert not whole.any()

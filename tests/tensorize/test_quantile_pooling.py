@@ -106,7 +106,7 @@ def test_more_quantiles_than_frames_are_as_many_as_frames(n_quantiles):
 
 def test_frames_are_in_time_unless_quantiles_are_asked_for():
     X = noise(n=40)
-    for representation in ("sqrt-magnitude", "log-real-imag", "complex"):
+    for representation in ("sqrt-magnitude", "log-real-imag"):
         found = SpectrogramTensor(representation=representation).fit(X)
         assert found.n_quantiles_ is None
         assert found.output_shape_[2] == len(found.times_)
@@ -122,11 +122,6 @@ def test_weights_of_quantiles_are_kept_and_cannot_be_written_to():
 def test_wrong_numbers_are_told(wrong):
     with pytest.raises(InvalidInputError, match="n_quantiles"):
         SpectrogramTensor(n_quantiles=wrong).fit(noise(3))
-
-
-def test_complex_tensors_have_no_quantiles():
-    with pytest.raises(InvalidInputError, match=r"n_quantiles.*cannot be inverted; leave it None"):
-        SpectrogramTensor(n_quantiles=4, representation="complex").fit(noise(3))
 
 
 # ------------------------------------------------------------------------- files

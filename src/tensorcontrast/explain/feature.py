@@ -552,7 +552,7 @@ def _spectra(
         return power / len(X), fine
     for block, mean in zip(out.blocks, means, strict=True):
         made = block.transformer
-        if isinstance(made, SpectrogramTensor) and made.representation != "complex":
+        if isinstance(made, SpectrogramTensor):
             rows = np.maximum(mean.mean(axis=2), 0.0)
             if made.representation.startswith("log"):
                 rows = np.exp(mean.mean(axis=2))

@@ -71,7 +71,7 @@ def chosen_segments(
     if not annotations:
         raise FileError(
             f"{where}: has no annotations to take labels from; leave labels= out, or pass "
-            "annotations= the file that holds them"
+            "annotations= (--annotations) the file that holds them"
         )
     if not names:
         raise FileError(

@@ -224,7 +224,9 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
                     if len(recording.pieces) > 1
                     else f"has {recording.n_times} samples, but {alike[0].name} has {points}"
                 )
-                raise FileError(f"{where}: {recording.name} {why}; pass window_s= to cut windows")
+                raise FileError(
+                    f"{where}: {recording.name} {why}; pass window_s= (--window) to cut windows"
+                )
     else:
         points = window_points(fs, window_s, window)
     labelled = any(recording.segments is not None for recording in alike)
@@ -312,7 +314,8 @@ def _check_rates(where: object, recordings: Sequence[Continuous]) -> None:
         each = "; ".join(f"{rate:g} Hz: {listed(names, 4)}" for rate, names in by_rate.items())
         raise FileError(
             f"{where}: the recordings have several sampling rates ({each}); pass "
-            f"resample={min(by_rate):g} to bring all to one rate, or read them apart"
+            f"resample={min(by_rate):g} (--resample {min(by_rate):g}) to bring all to one rate, or "
+            "read them apart"
         )
 
 

@@ -160,7 +160,7 @@ def _recording(
         each = ", ".join(f"{listed([k])} {rates[k]:g} Hz" for k in (fastest, slowest))
         raise FileError(
             f"{source}: the signals have several sampling rates ({each}); pass channels= with "
-            f"those of one rate, or resample={rates[fastest]:g} to bring all to one"
+            f"those of one rate, or resample={rates[fastest]:g} (--resample) to bring all to one"
         )
     with file_errors(source, "EDF signals"):
         with np.errstate(all="ignore"):
@@ -221,7 +221,7 @@ def _texts(
     if partner is None:
         if needs_partner:
             raise DataNotFoundError(
-                f"{file}: there is no file with its annotations; pass annotations= a pattern for "
+                f"{file}: there is no file with its annotations; pass annotations= (--annotations) a pattern for "
                 "these files"
             )
         return read_annotations(edf, file)

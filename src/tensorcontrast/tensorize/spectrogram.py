@@ -19,12 +19,6 @@ from tensorcontrast.recordings.signals import (
     some_windows,
     typical_spread,
 )
-from tensorcontrast.tensorize.overlap_add import (
-    check_tensors,
-    make_window,
-    overlap_add,
-    weights_of_samples,
-)
 from tensorcontrast.tensorize.stft import (
     HINT,
     REPRESENTATIONS,
@@ -32,6 +26,7 @@ from tensorcontrast.tensorize.stft import (
     automatic_frames,
     compute_tensors,
     frame_sizes,
+    make_window,
     n_frames,
 )
 from tensorcontrast.utils import learned
@@ -40,7 +35,7 @@ from tensorcontrast.utils.estimators import with_learned
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
-_HOMOGENEOUS = ("sqrt-magnitude", "magnitude", "complex")
+_HOMOGENEOUS = ("sqrt-magnitude", "magnitude")
 """Representations in which a factor of the signals is a factor of the tensors."""
 
 _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0, 256, 64)}
@@ -61,7 +56,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     "magnitude"        |Z|                                                     C
     "log-magnitude"    log(|Z| + floor)                                        C
     "log-real-imag"    log(|Re Z| + floor), then log(|Im Z| + floor)           2 C
-    "complex"          Re Z, then Im Z; the only one that can be inverted      2 C
     ================== ======================================================= ==========
 
     Parameters
@@ -114,8 +108,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         Centre of each frame in seconds from the start of the window.
     output_shape_ : tuple of int
         Shape of one tensor: channels, frequencies, frames or quantiles.
-    covered_ : ndarray of bool of shape (n_times,)
-        Samples that `inverse_transform` can restore: those under the window of a frame.
 
     Examples
     --------
@@ -245,7 +237,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             "output_shape_": frames.shape(X.shape[1], n_times),
             "frequencies_": np.fft.rfftfreq(n_fft, 1 / rate),
             "times_": (starts + (n_fft - 1) / 2) / rate,
-            "covered_": self._weights(frames, X.shape[1], n_times)[1],
         }
 
     def _unit(self, some: np.ndarray, exact: bool = False) -> float:
@@ -291,35 +282,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         missing = self.missing == "mask"
         return compute_tensors(X, self._frames, n_jobs=self.n_jobs, missing=missing)
 
-    def inverse_transform(self, tensors: Any) -> np.ndarray:
-        """Return the signals whose frames are nearest to the tensors, in the least-squares sense.
-
-        With y_t the inverse FFT of frame t and w the window, x = Σ_t w·y_t / Σ_t w² by overlap-add.
-        Tensors of `transform` give their signals back, except for the samples that no frame covers
-        (see ``covered_``), which are 0.
-
-        Parameters
-        ----------
-        tensors : array-like of shape (n_samples, *output_shape_)
-            Tensors in the representation "complex".
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_channels, n_times)
-            Signals.
-        """
-        check_is_fitted(self)
-        representation = self._frames.representation
-        if representation != "complex":
-            raise InvalidInputError(
-                f"representation {representation!r} has lost the phase, so that there is no way "
-                "back to signals; use representation='complex'"
-            )
-        tensors = check_tensors(tensors, self.output_shape_)
-        weights, _ = self._weights(self._frames, self.n_channels_in_, self.n_times_in_)
-        signals = overlap_add(tensors, self._frames, weights, self.covered_)
-        return signals if self._frames.unit == 1.0 else signals * signals.dtype.type(self.unit_)
-
     def _check_params(self) -> None:
         try:
             self._validate_params()
@@ -327,11 +289,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             raise InvalidInputError(str(error)) from None
         if self.n_jobs == 0:
             raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
-        if self.n_quantiles is not None and self.representation == "complex":
-            raise InvalidInputError(
-                "n_quantiles sorts frames by size, which means nothing for "
-                "representation='complex' and cannot be inverted; leave it None"
-            )
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -350,14 +307,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         if np.shape(self.frequencies_) != (shape[1],):
             count = np.size(self.frequencies_)
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
-
-    def _weights(
-        self, frames: Frames, n_channels: int, n_times: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weight of each sample in the way back, and whether it has any."""
-        window = make_window(self.window, frames.n_fft)
-        count = frames.in_time(n_channels, n_times)[2]
-        return weights_of_samples(window, frames.hop, count, n_times)
 
     def _make_frames(self, n_fft: int, hop: int, n_quantiles: int | None, unit: float) -> Frames:
         window, dtype = make_window(self.window, n_fft), np.dtype(self.dtype)

@@ -9,12 +9,13 @@ from typing import Any
 import joblib
 import numpy as np
 import scipy.fft
+import scipy.signal
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import check_finite, without_offset
 from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
 
-REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
+REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag")
 """What a tensor can hold of the short-time Fourier transform."""
 
 HINT = ", or pass missing='mask' to leave such frames out"
@@ -80,6 +81,23 @@ def n_frames(n_times: int, n_fft: int, hop: int) -> int:
     return (n_times - n_fft) // hop + 1
 
 
+def make_window(given: str | tuple[Any, ...] | list[Any], n_fft: int) -> np.ndarray:
+    """Return a window (n_fft,) by its name in SciPy, or "rectangular"."""
+    name = tuple(given) if isinstance(given, list) else given
+    if name == "rectangular":
+        name = "boxcar"
+    try:
+        window = np.asarray(scipy.signal.get_window(name, n_fft), dtype=np.float64)
+        if not window.sum() > 0:
+            raise ValueError("its sum is not above 0")
+        return window
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        raise InvalidInputError(
+            f"window {given!r} cannot be made ({error}); use 'hann', 'rectangular' or "
+            "another name known to scipy.signal.get_window"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Frames:
     """All that turns a block of signals into a block of tensors."""
@@ -102,7 +120,7 @@ class Frames:
 
     def in_time(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames before these are pooled."""
-        parts = 2 if self.representation in ("log-real-imag", "complex") else 1
+        parts = 2 if self.representation == "log-real-imag" else 1
         return parts * n_channels, self.n_fft // 2 + 1, n_frames(n_times, self.n_fft, self.hop)
 
     def fill(self, X: np.ndarray, out: np.ndarray) -> None:
@@ -125,13 +143,10 @@ class Frames:
         Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
         if offset is not None:
             self._add_offset(Z, offset)
-        if self.representation in ("log-real-imag", "complex"):
+        if self.representation == "log-real-imag":
             for part, values in ((out[:, :c], Z.real), (out[:, c:], Z.imag)):
-                if self.representation == "complex":
-                    part[...] = values
-                else:
-                    np.abs(values, out=part)
-                    self._log(part)
+                np.abs(values, out=part)
+                self._log(part)
         else:
             np.abs(Z, out=out)
             if self.representation == "sqrt-magnitude":

@@ -208,29 +208,3 @@ def for_work(multiplications: int) -> Iterator[None]:
             yield
     else:
         yield
-
-
-def in_turn(function: Callable[..., R], first: Sequence[Any], second: Sequence[Any]) -> tuple[R, R]:
-    """Call a function with these arguments, then with those."""
-    return function(*first), function(*second)
-
-
-@contextmanager
-def for_two(multiplications: int) -> Iterator[Callable[..., tuple[Any, Any]]]:
-    """Give :func:`in_turn`, or the same in two threads where products are too small for more.
-
-    Results are the same to the bit: each call is made by one thread.
-    """
-    with for_work(multiplications):
-        if multiplications >= WORTH_THREADS or allowed() < 2:
-            yield in_turn
-            return
-        with ThreadPoolExecutor(1) as pool:
-
-            def at_once(
-                function: Callable[..., R], first: Sequence[Any], second: Sequence[Any]
-            ) -> tuple[R, R]:
-                later = pool.submit(function, *second)
-                return function(*first), later.result()
-
-            yield at_once

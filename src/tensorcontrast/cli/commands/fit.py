@@ -18,7 +18,6 @@ from tensorcontrast.cli.shared.models import (
 from tensorcontrast.cli.shared.options import Force, complete_data
 from tensorcontrast.cli.shared.session import Session, UsageFailure, facts, safe
 from tensorcontrast.cli.shared.stored import Cluster, fitted_on, open_data
-from tensorcontrast.utils.estimators import with_learned
 
 if TYPE_CHECKING:
     from tensorcontrast.features import ContrastiveFeatures
@@ -92,7 +91,7 @@ def fit(
         _option(
             "--representation",
             metavar="NAME",
-            help="sqrt-magnitude (default), magnitude, log-magnitude, log-real-imag or complex.",
+            help="sqrt-magnitude (default), magnitude, log-magnitude or log-real-imag.",
         ),
     ] = "sqrt-magnitude",
     quantiles: Annotated[
@@ -130,7 +129,10 @@ def fit(
     Writes one model file with all that transform needs: rate, channels, spectrogram, factors. A
     fit with --checkpoint that was killed goes on when it is called again with --resume.
     """
-    if quantiles is not None and quantiles != "time" and not quantiles.isdecimal():
+    from tensorcontrast.utils.estimators import with_learned
+
+    numeric = quantiles is not None and quantiles.isdecimal() and int(quantiles) > 0
+    if quantiles not in (None, "time") and not numeric:
         raise UsageFailure(f"--n-quantiles {quantiles!r}: use a number, or time")
     masked = missing == "mask"
     if masked and reading.drop_nan:

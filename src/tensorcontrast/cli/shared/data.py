@@ -550,6 +550,8 @@ def cut_windows(
     session: Session, rec: Recordings, windows: Windows, model: ContrastiveFeatures | None
 ) -> Recordings:
     """Cut signals into windows; for a model, only those that are longer than its windows."""
+    from tensorcontrast.recordings import Recordings
+
     if model is not None and rec.n_times <= windows.length:
         return rec  # windows already, or too short, of which the model tells
     length, overlap = windows.sizes(rec.fs)

@@ -33,7 +33,7 @@ __all__ = [
 
 METHODS = ("plc", "cpd", "atd", "plc-paper")
 AUGMENTS = ("standard", "gentle", "har", "sleep-edf", "ptb-xl")
-REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag", "complex")
+REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag")
 
 Model = Annotated[
     Path,
@@ -157,7 +157,7 @@ def estimator(
         raise UsageFailure(
             "--convolution has values of both signs; leave it out with -p nonnegative=true"
         )
-    if n_quantiles is None and not in_time and representation != "complex":
+    if n_quantiles is None and not in_time:
         n_quantiles = N_QUANTILES
     spectrogram = SpectrogramTensor(
         fs=rec.fs, n_fft=n_fft, hop=hop, representation=representation, n_quantiles=n_quantiles
@@ -172,7 +172,7 @@ def estimator(
         if augment not in ("standard", "gentle"):
             channels = rec.channels if augment == "har" else None
             view = augmentations.paper(augment, fs=rec.fs, channels=channels)
-        decompose = _decomposition(method, {"rank": rank, **params})
+        decompose = _decomposition(method, rank, params)
         spectrogram._check_params()
     except InvalidInputError as error:
         raise UsageFailure(message_of(error)) from error
@@ -186,7 +186,7 @@ def estimator(
     )
 
 
-def _decomposition(method: str, params: dict[str, Any]) -> Any:
+def _decomposition(method: str, rank: int, params: dict[str, Any]) -> Any:
     from tensorcontrast.decompose import ATD, CPD, PLC, Algorithm1
     from tensorcontrast.utils import checks
 
@@ -199,9 +199,9 @@ def _decomposition(method: str, params: dict[str, Any]) -> Any:
     for name in params:
         if name == "missing":
             raise UsageFailure("-p missing=: use --missing, which concerns the spectrogram as well")
-        if name != "rank" and name not in known:
+        if name not in known:
             raise UsageFailure(f"{method} has no parameter {name}; it has {', '.join(known)}")
-    model = makers[method](**params)
+    model = makers[method](rank=rank, **params)
     for part in (model, getattr(model, "algorithm1", None)):
         if part is not None:
             checks.check_parameters(part)
