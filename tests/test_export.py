@@ -216,7 +216,9 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
     X[8:] *= 3
     X[7] *= 2  # between the classes
     y = names[(np.arange(16) >= 8).astype(int)]
-    features = ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(3, max_iter=5, tol=0))
+    features = ContrastiveFeatures(
+        tensorize=SpectrogramTensor(), decompose=CPD(3, max_iter=5, tol=0)
+    )
     model = ContrastiveClassifier(features, classifier, random_state=0).fit(X, y)
     sure = np.sort(model.predict_proba(X).max(axis=1))
     model.set_params(abstain=float(sure[3:5].mean()))
@@ -254,7 +256,9 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
         ),
         (
             lambda X: ContrastiveClassifier(
-                ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(2, max_iter=5, tol=0)),
+                ContrastiveFeatures(
+                    tensorize=SpectrogramTensor(), decompose=CPD(2, max_iter=5, tol=0)
+                ),
                 smooth="viterbi",
                 dwell=3,
             ).fit(X, np.arange(16) // 8, recording=np.zeros(16)),

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tensorcontrast import ALS, PLC, ContrastiveFeatures, Recordings
+from tensorcontrast import PLC, ContrastiveFeatures, Recordings
 from tensorcontrast.labelling import Labelling, Project
 from tensorcontrast.labelling.prepare import Settings, cache_folder, fingerprint, prepare
 
@@ -19,7 +19,7 @@ SETTINGS = Settings(max_landmarks=60, max_clusters=6)
 
 def quick(rank=3):
     """Features whose fit takes a moment."""
-    return ContrastiveFeatures(decompose=PLC(rank, als=ALS(tol=1e-2)), random_state=0)
+    return ContrastiveFeatures(decompose=PLC(rank), random_state=0)
 
 
 @pytest.fixture(scope="session")

@@ -134,9 +134,17 @@ def test_scikit_learn_ways(cls, X):
 
 
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.parametrize("fresh", [False, True])
-def test_in_contrastive_features(cls, fresh, recordings, tmp_path):
-    model = ContrastiveFeatures(decompose=make(cls), fresh_views=fresh, random_state=0)
+def test_in_contrastive_features(cls, recordings, tmp_path):
+    drawn = []
+
+    def shift(data, rng):
+        drawn.append(len(data))
+        return data + rng.normal(size=data.shape).astype(data.dtype)
+
+    make_views = make(cls, max_iter=3)
+    ContrastiveFeatures(decompose=make_views, augment=shift, random_state=0).fit(recordings)
+    assert len(drawn) == (3 if cls in VIEWED else 0)  # anew in each epoch
+    model = ContrastiveFeatures(decompose=make(cls), random_state=0)
     W = model.fit(recordings).transform(recordings)
     assert W.shape == (120, 3 if cls is DeepTensor else 8)
     model.save(tmp_path / "m.tcm")

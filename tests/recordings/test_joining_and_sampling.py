@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tensorcontrast import Recordings
-from tensorcontrast.recordings.joining import concat
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast.recordings.joining import concat
 
 
 def small(n=3, y=("a", "b", "a"), *, channels=("x", "z"), times=20, value=0.0, **more):

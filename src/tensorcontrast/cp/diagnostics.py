@@ -53,8 +53,10 @@ class Match:
 
         A component without a partner gets zeros.
         """
-        found = np.asarray(W)[:, np.maximum(self.order, 0)]
-        return np.asarray(found * np.where(self.order >= 0, self.signs, 0.0).astype(found.dtype))
+        matched = np.asarray(W)[:, np.maximum(self.order, 0)]
+        return np.asarray(
+            matched * np.where(self.order >= 0, self.signs, 0.0).astype(matched.dtype)
+        )
 
 
 def cosines(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = None) -> Array:
@@ -64,9 +66,9 @@ def cosines(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None 
     the columns of H, which hold all blocks. With features of the same windows, times the
     cosine between these. 0 where a component is empty.
     """
-    found = kernels.cross_gram(a, b)
+    cosine = kernels.cross_gram(a, b)
     lengths = [np.sqrt(np.diagonal(kernels.cross_gram(model, model))) for model in (a, b)]
-    found /= _positive(np.outer(*lengths))
+    cosine /= _positive(np.outer(*lengths))
     if W_a is not None and W_b is not None:
         if len(W_a) != len(W_b):
             raise InvalidInputError(
@@ -75,8 +77,8 @@ def cosines(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None 
             )
         left, right = W_a.astype(np.float64), W_b.astype(np.float64)
         sizes = np.outer(np.linalg.norm(left, axis=0), np.linalg.norm(right, axis=0))
-        found *= left.T @ right / _positive(sizes)
-    return found
+        cosine *= left.T @ right / _positive(sizes)
+    return cosine
 
 
 def match(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = None) -> Match:
@@ -259,12 +261,12 @@ def congruence(factors: Factors, feature_gram: Array) -> Array:
     """
     gram = np.asarray(feature_gram, dtype=np.float64)
     size = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    found = gram / np.where(size > 0, size, 1)[:, None] / np.where(size > 0, size, 1)
+    congruences = gram / np.where(size > 0, size, 1)[:, None] / np.where(size > 0, size, 1)
     HtH = kernels.gram(kernels.in_float64(factors))
     length = np.sqrt(np.maximum(np.diagonal(HtH), np.finfo(float).tiny))
-    found = found * (HtH / length[:, None] / length)
-    np.fill_diagonal(found, 0.0)
-    return found
+    congruences = congruences * (HtH / length[:, None] / length)
+    np.fill_diagonal(congruences, 0.0)
+    return congruences
 
 
 def most_opposed(factors: Factors, feature_gram: Array) -> tuple[float, int, int]:
@@ -272,9 +274,9 @@ def most_opposed(factors: Factors, feature_gram: Array) -> tuple[float, int, int
 
     ``factors`` have columns of unit length or zero; ``feature_gram`` is WᵀW.
     """
-    found = congruence(factors, feature_gram)
-    a, b = np.unravel_index(int(np.argmin(found)), found.shape)
-    return min(float(found[a, b]), 0.0), int(min(a, b)), int(max(a, b))
+    congruences = congruence(factors, feature_gram)
+    a, b = np.unravel_index(int(np.argmin(congruences)), congruences.shape)
+    return min(float(congruences[a, b]), 0.0), int(min(a, b)), int(max(a, b))
 
 
 def warn_if_degenerate(name: str, value: float, a: int, b: int) -> None:

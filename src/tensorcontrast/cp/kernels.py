@@ -209,8 +209,8 @@ def mttkrp(Q: Array, factors: Factors, mode: int) -> Array:
     counted through, and only the entries of the mode's own block take part. Equations E10, E22.
     """
     r = Q.shape[0]
-    factors, mode, own = _block_of(factors, mode)
-    Q = Q[:, own]
+    factors, mode, place = _block_of(factors, mode)
+    Q = Q[:, place]
     before = math.prod(int(U.shape[0]) for U in factors[:mode])
     behind = math.prod(int(U.shape[0]) for U in factors[mode + 1 :])
     T = Q.reshape(r, before * factors[mode].shape[0], behind)
@@ -281,14 +281,14 @@ def update_factors(Q: Array, WtW: Array, factors: Factors, alpha: float) -> tupl
     -----
     Equations E10, E22.
     """
-    found: list[Array] = []
+    new: list[Array] = []
     misfit, at = 0.0, 0
     for block, size in zip(blocks_of(factors), _sizes(factors), strict=True):
-        own = Q if size == Q.shape[1] else Q[:, at : at + size]
-        updated, part = _update_block(own, WtW, list(block), alpha)
-        found += updated
+        Q_block = Q if size == Q.shape[1] else Q[:, at : at + size]
+        updated, part = _update_block(Q_block, WtW, list(block), alpha)
+        new += updated
         misfit, at = misfit + part, at + size
-    return like(factors, found), misfit
+    return like(factors, new), misfit
 
 
 def _update_block(
@@ -393,24 +393,24 @@ def normal_form(factors: Factors, weights: Array) -> tuple[Factors, Array, Array
     unit: list[list[Array]] = []
     gains: list[Array] = []
     for block in blocks_of(factors):
-        own = np.ones(factors[0].shape[1])
+        size = np.ones(factors[0].shape[1])
         columns = []
         for U in block:
             directions, lengths = _unit_columns(_float64(U))
-            own = own * lengths
+            size = size * lengths
             columns.append(directions)
         unit.append(columns)
-        gains.append(own)
+        gains.append(size)
     gain = gains[0]
     if len(gains) > 1:
         least = WEAK_BLOCK * np.abs(np.stack(gains)).max(axis=0)
-        for own in reversed(gains):
-            gain = np.where(np.abs(own) >= least, own, gain)
-        for columns, own in zip(unit, gains, strict=True):
-            columns[0] = columns[0] * np.where(own == gain, 1.0, own / _or_one(gain))
+        for size in reversed(gains):
+            gain = np.where(np.abs(size) >= least, size, gain)
+        for columns, size in zip(unit, gains, strict=True):
+            columns[0] = columns[0] * np.where(size == gain, 1.0, size / _or_one(gain))
     order = np.argsort(-np.abs(np.asarray(weights, dtype=np.float64) * gain), kind="stable")
     dtype = factors[0].dtype
-    columns_ = [np.ascontiguousarray(U[:, order], dtype) for own in unit for U in own]
+    columns_ = [np.ascontiguousarray(U[:, order], dtype) for columns in unit for U in columns]
     return like(factors, columns_), gain[order], order
 
 
@@ -452,9 +452,9 @@ def balanced(factors: Factors, sizes: Array) -> tuple[Factors, Array]:
     x = np.where(alive, x, 0.0)
     # Every mode of a block gets the length (m/t)^(1/K).
     out = []
-    for block, lengths, own, k, live in zip(blocks, logs, m, K, there & alive, strict=True):
+    for block, lengths, m_block, k, live in zip(blocks, logs, m, K, there & alive, strict=True):
         for U, length in zip(block, lengths, strict=True):
-            scale = np.where(live, np.exp((np.where(live, own, 0.0) - x) / k - length), 1.0)
+            scale = np.where(live, np.exp((np.where(live, m_block, 0.0) - x) / k - length), 1.0)
             out.append((U * scale).astype(U.dtype))
     return like(factors, out), np.exp(x)
 
@@ -482,17 +482,17 @@ def cross_gram(a: Factors, b: Factors) -> Array:
     """
     shapes = [[[U.shape[0] for U in block] for block in blocks_of(model)] for model in (a, b)]
     if shapes[0] != shapes[1]:
-        named = [own[0] if len(own) == 1 else own for own in shapes]
+        named = [part[0] if len(part) == 1 else part for part in shapes]
         raise InvalidInputError(
             f"the models have modes {named[0]} and {named[1]}: "
             "only models of the same tensor shape can be matched"
         )
     total = np.zeros((a[0].shape[1], b[0].shape[1]))
     for left, right in zip(blocks_of(a), blocks_of(b), strict=True):
-        own = np.ones_like(total)
+        part = np.ones_like(total)
         for U, V in zip(left, right, strict=True):
-            own *= U.astype(np.float64).T @ V.astype(np.float64)
-        total += own
+            part *= U.astype(np.float64).T @ V.astype(np.float64)
+        total += part
     return total
 
 

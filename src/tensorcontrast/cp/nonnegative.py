@@ -42,10 +42,10 @@ def passes(Y: Array, M: Array, G: Array, count: int) -> None:
     """
     diagonal = np.diagonal(G)
     for _ in range(count):
-        for r, own in enumerate(diagonal):
-            if own > 0:
+        for r, curvature in enumerate(diagonal):
+            if curvature > 0:
                 step = M[:, r] - Y @ G[:, r]
-                step /= own
+                step /= curvature
                 step += Y[:, r]
                 np.maximum(step, 0, out=Y[:, r])
             else:
@@ -76,10 +76,10 @@ def least_squares(P: Array, K: Array, tol: float | None = None) -> Array:
     limit = float(np.finfo(P.dtype).eps) * 8 if tol is None else tol
     moving = np.arange(len(P))
     for _ in range(0, MAX_PASSES, PASSES_PER_LOOK):
-        Y, own = np.asfortranarray(W[moving]), P[moving]
-        passes(Y, own, K, PASSES_PER_LOOK - 1)
+        Y, P_moving = np.asfortranarray(W[moving]), P[moving]
+        passes(Y, P_moving, K, PASSES_PER_LOOK - 1)
         before = Y.copy()
-        passes(Y, own, K, 1)
+        passes(Y, P_moving, K, 1)
         W[moving] = Y
         change = np.abs(Y - before).max(axis=1)
         moving = moving[change > limit * np.maximum(np.abs(Y).max(axis=1), np.finfo(P.dtype).tiny)]
@@ -93,12 +93,12 @@ def update_factors(Q: Array, WtW: Array, factors: Factors, alpha: float) -> tupl
 
     Every mode of every block goes through some passes of HALS, from where it was.
     """
-    found: list[Array] = []
+    new: list[Array] = []
     misfit, at = 0.0, 0
     for block in kernels.blocks_of(factors):
         modes = [np.asfortranarray(np.maximum(U, 0)) for U in block]
         size = int(np.prod([len(U) for U in modes]))
-        own, at = Q[:, at : at + size], at + size
+        Q_block, at = Q[:, at : at + size], at + size
         grams = [U.T @ U for U in modes]
         part = 0.0
         for k, U in enumerate(modes):
@@ -106,14 +106,14 @@ def update_factors(Q: Array, WtW: Array, factors: Factors, alpha: float) -> tupl
             for j, G in enumerate(grams):
                 if j != k:
                     gamma = gamma * G
-            M = kernels.mttkrp(own, modes, k)
+            M = kernels.mttkrp(Q_block, modes, k)
             ridged = gamma + U.dtype.type(alpha) * np.eye(len(gamma), dtype=U.dtype)
             passes(U, M, ridged, FACTOR_PASSES)
             grams[k] = U.T @ U
             part = kernels.inner(gamma, grams[k]) - 2.0 * kernels.inner(M, U)
-        found += [np.ascontiguousarray(U) for U in modes]
+        new += [np.ascontiguousarray(U) for U in modes]
         misfit += part
-    return kernels.like(factors, found), misfit
+    return kernels.like(factors, new), misfit
 
 
 def _positive_diagonal(K: Array) -> Array:

@@ -220,5 +220,5 @@ class ATD(CPEstimator):
                 after_sweep=after,
             )
 
-        found = self._best_start(attempt, init, monitor)
-        return Solved(found.fit, found.error)
+        result = self._best_start(attempt, init, monitor)
+        return Solved(result.fit, result.error)

@@ -242,43 +242,43 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         after = self._saver(autosave, every, attributes, monitor)
         with threads.for_work(n * prepared.layout.size * rank):
             with monitor, np.errstate(over="ignore", invalid="ignore"):  # the monitor looks for it
-                found = self._solve(
+                solved = self._solve(
                     prepared, rank, known, view, init, rng, monitor, after=after, **more
                 )
-            if not (found.fit.interrupted or found.fit.stopped):
+            if not (solved.fit.interrupted or solved.fit.stopped):
                 monitor.warn_if_unfinished()
             try:
-                return attributes(found.fit, found)
+                return attributes(solved.fit, solved)
             except KeyboardInterrupt:  # the sweeps stand
-                return attributes(replace(found.fit, interrupted=True))
+                return attributes(replace(solved.fit, interrupted=True))
 
     def _prepare(self, X: Any) -> Prepared:
         """Read the windows, and learn their mean and scale."""
-        given = read_windows(self, X)
-        if self.nonnegative and not isinstance(given.windows, ArrayWindows):
+        data = read_windows(self, X)
+        if self.nonnegative and not isinstance(data.windows, ArrayWindows):
             raise InvalidInputError(
                 "nonnegative=True needs the windows in memory; pass an array, or nonnegative=False"
             )
         # What is not centred is scaled by its root mean square about zero.
         center = self.center and not self.nonnegative
-        with threads.for_work(given.windows.n * given.windows.size * int(self.rank)):
-            raw = given.windows.kept()
+        with threads.for_work(data.windows.n * data.windows.size * int(self.rank)):
+            raw = data.windows.kept()
             scaling = learn_scaling(raw, center=center)
-            layout = learn_layout(self, given, scaling)
+            layout = learn_layout(self, data, scaling)
             factor = layout.factor
             size = float(np.sqrt((np.square(factor) * scaling.variance).sum()))
             scale = size if self.scale else 1.0
             windows = raw.scaled(scaling.center, factor / scale)
-        names = given.feature_names_in
+        names = data.feature_names_in
         described = {
-            "n_features_in_": given.n_features_in,
+            "n_features_in_": data.n_features_in,
             **({} if names is None else {"feature_names_in_": names}),
-            "n_samples_seen_": given.windows.n,
+            "n_samples_seen_": data.windows.n,
             "dims_": (layout.size,) if layout.coupled else layout.dims[0],
             "block_dims_": layout.dims if layout.coupled else None,
             "block_scales_": layout.scales if layout.coupled else None,
         }
-        mean = (scaling.center * factor).astype(given.windows.dtype)
+        mean = (scaling.center * factor).astype(data.windows.dtype)
         return Prepared(windows, layout, mean, scale, scaling.center, factor / scale, described)
 
     def _monitor(self, prepared: Prepared, init: Any) -> Monitor:
@@ -338,8 +338,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         """Return factors to start from."""
         dims = prepared.layout.dims
         if init is not None:
-            found = kernels.CoupledFactors(init._blocks)
-            if tuple(tuple(len(U) for U in block) for block in found.blocks) != dims:
+            if tuple(tuple(len(U) for U in block) for block in init._blocks) != dims:
                 raise InvalidInputError(
                     f"init was fitted on windows of other dims than {dims}; fit without it"
                 )
@@ -347,14 +346,10 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
                 raise InvalidInputError(
                     f"init has rank_={init.rank_}, and rank={rank} is wanted; fit without it"
                 )
-            return kernels.in_float64(found)
+            return kernels.in_float64(init._factors)
         if not isinstance(self.init, str):
-            factors = als.given_factors(
-                self.init,
-                dims,
-                rank,
-                coupled=prepared.layout.coupled,
-            )
+            coupled = prepared.layout.coupled
+            factors = als.given_factors(self.init, dims, rank, coupled=coupled)
             if self.nonnegative and any((U < 0).any() for U in factors):
                 raise InvalidInputError(
                     "init holds negative entries, and nonnegative=True needs factors without any"
@@ -417,14 +412,14 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
                 monitor.history = {}
                 monitor.new_phase()
             try:
-                found = attempt()
+                result = attempt()
             except KeyboardInterrupt:
                 if best is None:
                     raise
                 return replace(best, fit=replace(best.fit, interrupted=True))
-            if best is None or found.fit.objective < best.fit.objective:
-                best = found
-            if found.fit.interrupted:
+            if best is None or result.fit.objective < best.fit.objective:
+                best = result
+            if result.fit.interrupted:
                 return replace(best, fit=replace(best.fit, interrupted=True))
         assert best is not None
         return best
@@ -671,9 +666,9 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         """Raise where the learned attributes of a loaded model do not fit each other."""
         layout = self._layout
         shapes = [[U.shape for U in block] for block in self._blocks]
-        wanted = [[(size, self.rank_) for size in block] for block in layout.dims]
+        expected = [[(size, self.rank_) for size in block] for block in layout.dims]
         if (
-            shapes != wanted
+            shapes != expected
             or len(layout.scales) != len(layout.dims)
             or not all(isinstance(s, Real) and 0 < float(s) < np.inf for s in layout.scales)
             or self.center_.shape != tuple(self.dims_)

@@ -182,8 +182,8 @@ class CPD(CPEstimator):
                     after_sweep=after,
                 )
 
-            found = self._best_start(attempt, init, monitor)
-            return Solved(found.fit, found.error)
+            result = self._best_start(attempt, init, monitor)
+            return Solved(result.fit, result.error)
         fit = self._fit_cpd(prepared, rank, init, rng, monitor, after)
         if not self.nonnegative:
             return Solved(fit)

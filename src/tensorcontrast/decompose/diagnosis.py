@@ -298,7 +298,7 @@ def diagnose(
             "X does not hold the windows that the model was fitted on: fits with other seeds "
             "differ from it by their windows, too"
         )
-    own = measure(model, rows, notes)
+    measured = measure(model, rows, notes)
     features = _features(model, X)
     others, seed_features, split_features = [], [], []
     extra = {name: v for name, v in (("y", y), ("view", view)) if v is not None}
@@ -307,8 +307,8 @@ def diagnose(
         notes.append("the fit starts from factors that were given, so that seeds change nothing")
     for seed in seeded:
         other = fitted_quietly(model._unfitted(seed), X, extra)
-        found = diagnostics.match(factors, other._factors)
-        others.append((measure(other, rows, []), found, other))
+        matched = diagnostics.match(factors, other._factors)
+        others.append((measure(other, rows, []), matched, other))
         again = diagnostics.match_features(features, _features(other, X))
         seed_features.append(again.similarity)
     split_by = "windows" if groups is None else "subjects"
@@ -335,10 +335,12 @@ def diagnose(
     moves = None
     if others:
         shares = [np.where(m.order >= 0, n.shares[m.order], 0.0) for n, m, _ in others]
-        moves = np.std([own.shares, *shares], axis=0, ddof=1)
+        moves = np.std([measured.shares, *shares], axis=0, ddof=1)
     congruence = diagnostics.congruence(factors, W.T.astype(np.float64) @ W)
     components = tuple(
-        _component(model, r, own, congruence, *(None if v is None else float(v[r]) for v in parts))
+        _component(
+            model, r, measured, congruence, *(None if v is None else float(v[r]) for v in parts)
+        )
         for r, parts in enumerate([(moves, *similarities)] * model.rank_)
     )
     return Diagnosis(
@@ -347,12 +349,12 @@ def diagnose(
         len(rows),
         tuple(
             SeedNumber(name, value, tuple(other.values[name] for other, _, _ in others))
-            for name, value in own.values.items()
+            for name, value in measured.values.items()
         ),
         components,
-        _outliers(own),
-        own.leverage,
-        own.residual,
+        _outliers(measured),
+        measured.leverage,
+        measured.residual,
         len(others),
         len(pairs),
         split_by if pairs else None,
@@ -455,16 +457,20 @@ def measure(model: Any, rows: Array, notes: list[str]) -> Measured:
         "explained variance": 1.0 - float(left.sum()) / total if total > 0 else 0.0,
         "degeneracy": diagnostics.most_opposed(factors, W.T.astype(np.float64) @ W)[0],
     }
-    known = diagnostics.determined(W, factors)
-    if any(known):
-        found = diagnostics.core_consistency(rows, W, factors)
-        for b, (value, there) in enumerate(zip(found, known, strict=True)):
+    is_determined = diagnostics.determined(W, factors)
+    if any(is_determined):
+        consistencies = diagnostics.core_consistency(rows, W, factors)
+        for b, (value, there) in enumerate(zip(consistencies, is_determined, strict=True)):
             if there:
-                name = "core consistency" if len(known) == 1 else f"core consistency of block {b}"
+                name = (
+                    "core consistency"
+                    if len(is_determined) == 1
+                    else f"core consistency of block {b}"
+                )
                 values[name] = value
-    lacking = [str(b) for b, there in enumerate(known) if not there]
+    lacking = [str(b) for b, there in enumerate(is_determined) if not there]
     if lacking:
-        which = "" if len(known) == 1 else f" of block {' and '.join(lacking)}"
+        which = "" if len(is_determined) == 1 else f" of block {' and '.join(lacking)}"
         notes.append(
             f"the core consistency{which} is not determined: it needs two modes at least, and no "
             f"mode shorter than the rank of {model.rank_}"
@@ -481,7 +487,7 @@ def measure(model: Any, rows: Array, notes: list[str]) -> Measured:
 def _component(
     model: Any,
     r: int,
-    own: Measured,
+    measured: Measured,
     congruence: Array,
     moves: float | None,
     seed: float | None,
@@ -495,9 +501,9 @@ def _component(
     return ComponentDiagnosis(
         r,
         weight,
-        float(own.shares[r]),
+        float(measured.shares[r]),
         moves,
-        float(own.unique[r]),
+        float(measured.unique[r]),
         value,
         against if value < 0 else None,
         seed,
@@ -538,31 +544,31 @@ def _features(model: Any, X: Any) -> Array:
 def _split_correlation(W: Array, first: Array, second: Array) -> Array:
     """Correlation (r,) of the two features that are matched to each feature of the model."""
     a, b = diagnostics.match_features(W, first), diagnostics.match_features(W, second)
-    found = np.abs(diagnostics.correlations(first, second))
+    correlation = np.abs(diagnostics.correlations(first, second))
     there = (a.order >= 0) & (b.order >= 0)
-    return np.where(there, found[a.order, b.order], 0.0)
+    return np.where(there, correlation[a.order, b.order], 0.0)
 
 
-def _outliers(own: Measured) -> tuple[WindowDiagnosis, ...]:
-    pull = own.leverage / max(float(own.leverage.mean()), np.finfo(float).tiny)
-    low, high = np.quantile(own.residual, [0.25, 0.75])
+def _outliers(measured: Measured) -> tuple[WindowDiagnosis, ...]:
+    pull = measured.leverage / max(float(measured.leverage.mean()), np.finfo(float).tiny)
+    low, high = np.quantile(measured.residual, [0.25, 0.75])
     limit = high + MAX_RESIDUAL_RANGES * (high - low)
-    far = own.residual / max(float(limit), np.finfo(float).tiny)
-    by_pull, by_residual = pull > MAX_LEVERAGE_RATIO, own.residual > limit
+    far = measured.residual / max(float(limit), np.finfo(float).tiny)
+    by_pull, by_residual = pull > MAX_LEVERAGE_RATIO, measured.residual > limit
     size = np.maximum(pull / MAX_LEVERAGE_RATIO, far)
-    found = np.flatnonzero(by_pull | by_residual)
+    places = np.flatnonzero(by_pull | by_residual)
     return tuple(
         WindowDiagnosis(
             int(n),
-            float(own.leverage[n]),
-            float(own.residual[n]),
+            float(measured.leverage[n]),
+            float(measured.residual[n]),
             " and ".join(
                 name
                 for name, there in (("leverage", by_pull[n]), ("residual", by_residual[n]))
                 if there
             ),
         )
-        for n in found[np.argsort(-size[found], kind="stable")]
+        for n in places[np.argsort(-size[places], kind="stable")]
     )
 
 
@@ -652,8 +658,8 @@ def taken(model: Any, extra: dict[str, Any], at: NDArray[np.intp]) -> dict[str, 
 
 
 def other_seed(model: Any, k: int) -> int:
-    own = model.random_state if isinstance(model.random_state, int | np.integer) else 0
-    return (int(own) + 1 + k) % 2**31
+    seed = model.random_state if isinstance(model.random_state, int | np.integer) else 0
+    return (int(seed) + 1 + k) % 2**31
 
 
 def fitted_quietly(model: Any, X: Any, extra: dict[str, Any]) -> Any:

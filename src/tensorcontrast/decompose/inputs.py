@@ -127,22 +127,22 @@ def read_windows(estimator: Any, X: Any, *, fitted: Layout | None = None) -> Giv
             f"{type(estimator).__name__}: the model was fitted on {kinds[fitted.coupled]}; X is "
             "something else"
         )
-    given = (
+    data = (
         _one_tensor(estimator, X, fitted) if blocks is None else _coupled(estimator, blocks, fitted)
     )
     if fitted is None:
-        if given.windows.n < 2:
+        if data.windows.n < 2:
             raise InvalidInputError(
-                f"{type(estimator).__name__}: X holds {given.windows.n} windows; at least 2 are "
+                f"{type(estimator).__name__}: X holds {data.windows.n} windows; at least 2 are "
                 "needed"
             )
-        return given
-    if given.dims != fitted.dims:
+        return data
+    if data.dims != fitted.dims:
         raise InvalidInputError(
-            f"{type(estimator).__name__}: X has windows of dims {list(given.dims)}; the model was "
+            f"{type(estimator).__name__}: X has windows of dims {list(data.dims)}; the model was "
             f"fitted on {list(fitted.dims)}; make both with the same channels and transformers"
         )
-    return given
+    return data
 
 
 def _one_tensor(estimator: Any, X: Any, fitted: Layout | None) -> Given:
@@ -152,8 +152,8 @@ def _one_tensor(estimator: Any, X: Any, fitted: Layout | None) -> Given:
             "tensor; pass a list of arrays, or leave block_weights out"
         )
     nan = estimator.missing == "mask"
-    wanted = _dtype(estimator, fitted)
-    stored = _stored([X], wanted, nan) if is_stored(X) or is_dask(X) else None
+    model_dtype = _dtype(estimator, fitted)
+    stored = _stored([X], model_dtype, nan) if is_stored(X) or is_dask(X) else None
     if stored is not None:
         dims = (tuple(int(d) for d in X.shape[1:]),)
         return Given(stored, dims, False, n_features_in=int(X.shape[1]))
@@ -170,11 +170,11 @@ def _one_tensor(estimator: Any, X: Any, fitted: Layout | None) -> Given:
 
 def _coupled(estimator: Any, blocks: list[Any] | Joined, fitted: Layout | None) -> Given:
     nan = estimator.missing == "mask"
-    wanted = _dtype(estimator, fitted)
+    model_dtype = _dtype(estimator, fitted)
     if isinstance(blocks, Joined):
         windows = blocks.rows
         if isinstance(windows, np.ndarray):
-            dtype = wanted or working_dtype(windows.dtype, "X")
+            dtype = model_dtype or working_dtype(windows.dtype, "X")
             windows = ArrayWindows(checked_rows(windows, "X", dtype, nan=nan))
         coupled = len(blocks.dims) > 1
         n_features = windows.size if coupled else blocks.dims[0][0]
@@ -190,9 +190,9 @@ def _coupled(estimator: Any, blocks: list[Any] | Joined, fitted: Layout | None) 
             "the same order (and an array-like of windows must have windows of one shape)"
         )
     dims = tuple(tuple(int(d) for d in block.shape[1:]) for block in arrays)
-    windows = _stored(arrays, wanted, nan)
+    windows = _stored(arrays, model_dtype, nan)
     if windows is None:
-        dtype = wanted or working_dtype(np.result_type(*(a.dtype for a in arrays)), "X")
+        dtype = model_dtype or working_dtype(np.result_type(*(a.dtype for a in arrays)), "X")
         rows = [checked_rows(a, f"X[{b}]", dtype, nan=nan) for b, a in enumerate(arrays)]
         windows = ArrayWindows(np.concatenate(rows, axis=1))
     return Given(windows, dims, True, windows.size)

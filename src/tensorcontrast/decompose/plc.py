@@ -335,8 +335,8 @@ class PLC(CPEstimator):
             Parameters of this class, and of :class:`Algorithm1` by their names, such as
             ``batch_size``.
         """
-        own = set(cls._get_param_names())
-        settings = {name: params.pop(name) for name in list(params) if name not in own}
+        names = set(cls._get_param_names())
+        settings = {name: params.pop(name) for name in list(params) if name not in names}
         weights = {k: v for k, v in (("beta", beta), ("gamma", gamma)) if v is not None}
         if len(weights) == 1 and any(weights.values()):
             raise InvalidInputError(
@@ -353,8 +353,8 @@ class PLC(CPEstimator):
             warm_up=warm_up,
             **settings,
         )
-        given = {} if gamma is None else {"gamma": gamma}
-        return cls(**{"algorithm1": algorithm1, "max_iter": 200, "tol": 2e-5, **given, **params})
+        more = {} if gamma is None else {"gamma": gamma}
+        return cls(**{"algorithm1": algorithm1, "max_iter": 200, "tol": 2e-5, **more, **params})
 
     def fit(
         self,
@@ -458,14 +458,14 @@ class PLC(CPEstimator):
             return Solved(fit)
         count = self._count(prepared.windows.n, known)
         some = _sample(prepared.windows.n, known)
-        own = None if known is None else known[some]
+        known_some = None if known is None else known[some]
         try:
             selected, classes = contrast_metric(
                 prepared.windows.take(some),
                 fit.factors,
                 self.alpha,
                 rows,
-                lambda W: self._pseudo_classes(W, count, own),
+                lambda W: self._pseudo_classes(W, count, known_some),
                 gamma=float(self.gamma),
                 epsilon=float(self.epsilon),
             )
@@ -591,12 +591,12 @@ class PLC(CPEstimator):
             spread_labels=self.graph != "true",
         )
 
-        def run(contrast: PLCContrast, factors: Any, own: Monitor, warm_up: int) -> PaperResult:
+        def run(contrast: PLCContrast, factors: Any, watch: Monitor, warm_up: int) -> PaperResult:
             step = TwoViewStep(X, second.draw, contrast, self.alpha, second.fresh)
             return fit_two_views(
                 step,
                 factors,
-                monitor=own,
+                monitor=watch,
                 warm_up=warm_up,
                 batch_size=settings.batch_size,
                 step_size=settings.step_size,
@@ -608,24 +608,24 @@ class PLC(CPEstimator):
             start = self._start(prepared, rank, init, rng)
             return run(base, start, monitor, settings.warm_up)
 
-        found = self._best_start(attempt, init, monitor)
-        if beta == "auto" and not (found.fit.interrupted or found.fit.stopped):
-            plain = found
+        result = self._best_start(attempt, init, monitor)
+        if beta == "auto" and not (result.fit.interrupted or result.fit.stopped):
+            plain = result
 
             def trial(value: float) -> PaperResult:
                 again = self._monitor(prepared, None)
                 again.falls = False
                 return run(replace(base, beta=value), plain.fit.factors, again, 0)
 
-            weight, found = largest_beta(plain, trial, float(self.epsilon))
-        labels = found.step.memory.labels
+            weight, result = largest_beta(plain, trial, float(self.epsilon))
+        labels = result.step.memory.labels
         attributes = {
             "labels_": np.empty(0, dtype=np.intp) if labels is None else labels,
             "n_clusters_": base.n_clusters,
             "beta_": weight,
             "gamma_": base.gamma,
         }
-        return Solved(found.fit, found.error, None, attributes)
+        return Solved(result.fit, result.error, None, attributes)
 
 
 class _Label:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorcontrast.decompose.base import Prepared
 from tensorcontrast.decompose.inputs import Joined, coupled_blocks
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks
-
-if TYPE_CHECKING:
-    from tensorcontrast.decompose.base import Prepared
 
 Array = NDArray[Any]
 Augment = Callable[[Any, np.random.Generator], Any]

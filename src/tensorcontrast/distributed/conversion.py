@@ -217,11 +217,11 @@ class _Assembly:
         facts: dict[str, Any] | None = None
         first = ""
         for batch, part in zip(self.batches, self.parts, strict=True):
-            own = part.about["facts"]
-            if own is not None:
+            described = part.about["facts"]
+            if described is not None:
                 if facts is None:
-                    facts, first = own, batch.files[0]
-                check_alike(batch.files[0], own, first, facts)
+                    facts, first = described, batch.files[0]
+                check_alike(batch.files[0], described, first, facts)
         if facts is None:
             raise FileError(f"{self.store}: every window has missing values; nothing is left")
         return facts
@@ -230,10 +230,10 @@ class _Assembly:
         """Open the group with an array of this shape, as it is where it is there already."""
         group = package("zarr").open_group(str(self.store), mode="a", zarr_format=3)
         chunks = (rows, *shape[1:])
-        wanted = (shape, chunks, dtype)
+        layout = (shape, chunks, dtype)
         if "X" in group:
             there = group["X"]
-            if (there.shape, there.chunks, there.dtype) != wanted:
+            if (there.shape, there.chunks, there.dtype) != layout:
                 del group["X"]  # of other files or options
         if "X" not in group:
             config = {"write_empty_chunks": True}
@@ -259,7 +259,7 @@ class _Assembly:
             key: np.concatenate([part.columns[key] for part in parts])
             for key in ("groups", "source", "start")
         }
-        known, codes = np.unique(column["groups"], return_inverse=True)
+        group_names, codes = np.unique(column["groups"], return_inverse=True)
         arrays: dict[str, Array] = {
             "groups": codes.astype(np.int32),
             "recording": np.array([place[f] for f in column["source"].tolist()], dtype=np.int32),
@@ -277,7 +277,7 @@ class _Assembly:
             "channels": facts["channels"],
             "units": facts["units"],
             "classes": names or None,
-            "groups": known.tolist(),
+            "groups": group_names.tolist(),
             "files": files,
         }
 

@@ -85,11 +85,11 @@ def persisted_evenly(tasks: Sequence[Task], sizes: Sequence[int]) -> list[Task]:
     out: dict[int, Task] = {}
     with cluster_errors():
         for address in dict.fromkeys(homes):
-            own = [i for i, home in enumerate(homes) if home == address]
+            places = [i for i, home in enumerate(homes) if home == address]
             here = package("dask").persist(
-                *(tasks[i] for i in own), workers=[address], allow_other_workers=True
+                *(tasks[i] for i in places), workers=[address], allow_other_workers=True
             )
-            out.update(zip(own, here, strict=True))
+            out.update(zip(places, here, strict=True))
     return [out[i] for i in range(len(tasks))]
 
 
@@ -159,8 +159,8 @@ def total_over(
     tasks = []
     for group, home in zip(groups.places, groups.homes, strict=True):
         with pin_to_worker(home):
-            own = (blocks[i] for i in group)
-            tasks.append(call(function_node, *own, dask_key_name=f"{name}-{uuid4().hex}"))
+            members = (blocks[i] for i in group)
+            tasks.append(call(function_node, *members, dask_key_name=f"{name}-{uuid4().hex}"))
     return tree_reduce(tasks)
 
 
@@ -218,12 +218,12 @@ def by_worker(tasks: Sequence[Task]) -> Groups | None:
     workers: dict[str, list[int]] = {}
     for i, task in enumerate(tasks):
         workers.setdefault(next(iter(holders.get(task.key) or ()), ""), []).append(i)
-    found = sorted(
+    ordered = sorted(
         (piece.tolist(), name)
         for name, places in workers.items()
         for piece in np.array_split(places, min(len(places), threads_of.get(name, 1)))
     )
-    return Groups([places for places, _ in found], [name for _, name in found])
+    return Groups([places for places, _ in ordered], [name for _, name in ordered])
 
 
 @contextmanager

@@ -44,30 +44,30 @@ class DaskWindows:
     ) -> DaskWindows:
         """Return windows that are a Dask array, or coupled blocks of which one is."""
         da = package("dask.array")
-        known = [
+        sized = [
             a.compute_chunk_sizes() if is_dask(a) and _has_unknown_chunks(a) else a for a in arrays
         ]
-        for array in known:
+        for array in sized:
             if len(array.shape) < 2 or 0 in array.shape:
                 raise InvalidInputError(
                     f"X has shape {tuple(array.shape)}; windows (n, I_1, …, I_K) of at least one "
                     "value are needed"
                 )
-        size = sum(prod(a.shape[1:]) for a in known)
-        chunks = next(a.chunks[0] for a in known if is_dask(a))
+        size = sum(prod(a.shape[1:]) for a in sized)
+        chunks = next(a.chunks[0] for a in sized if is_dask(a))
         sizes = aligned(chunks, size)
         cut = []
-        for array in known:
+        for array in sized:
             if not is_dask(array):
                 array = da.from_array(array, chunks=(sizes, *(-1 for _ in array.shape[1:])))
             cut.append(array.rechunk({0: sizes, **dict.fromkeys(range(1, array.ndim), -1)}))
         kind = np.result_type(*(a.dtype for a in cut))
         if dtype is None and kind.kind not in "fiub":
             raise InvalidTypeError(f"X has dtype {kind}; numbers are needed")
-        own = dtype or np.dtype(np.float64 if kind == np.float64 else np.float32)
-        read = _Read(own, nan, len(cut) > 1)
+        float_dtype = dtype or np.dtype(np.float64 if kind == np.float64 else np.float32)
+        read = _Read(float_dtype, nan, len(cut) > 1)
         blocks = [array.to_delayed().ravel().tolist() for array in cut]
-        return cls(graph.each(read, _starts(sizes), *blocks), sizes, size, own)
+        return cls(graph.each(read, _starts(sizes), *blocks), sizes, size, float_dtype)
 
     @classmethod
     def from_signals(cls, signals: Any, blocks: Any, dtype: np.dtype[Any]) -> DaskWindows:
@@ -119,8 +119,8 @@ class DaskWindows:
     def take(self, index: NDArray[np.intp]) -> Array:
         """Bring some windows here."""
         edges = np.cumsum([0, *self.sizes])
-        own = [index[(index >= a) & (index < b)] - a for a, b in pairwise(edges)]
-        some = [(task, at) for task, at in zip(self.tasks, own, strict=True) if len(at)]
+        places = [index[(index >= a) & (index < b)] - a for a, b in pairwise(edges)]
+        some = [(task, at) for task, at in zip(self.tasks, places, strict=True) if len(at)]
         taken = graph.each(_take, [task for task, _ in some], [at for _, at in some])
         return np.concatenate(graph.computed(taken))
 
@@ -207,8 +207,8 @@ class _Tensorize:
 
     def __call__(self, start: int, signals: Any) -> Array:
         nan = self.blocks.missing == "mask"
-        found = as_float(as_array(signals, missing=nan, way="", first=start))
-        rows: Array = self.blocks.rows(found).astype(self.dtype, copy=False)
+        windows = as_float(as_array(signals, missing=nan, way="", first=start))
+        rows: Array = self.blocks.rows(windows).astype(self.dtype, copy=False)
         return rows
 
 
@@ -247,9 +247,9 @@ class _Features:
         if not len(signals):
             return np.empty((0, self.width), self.dtype)
         start = int(block_info[0]["array-location"][0][0]) if block_info else 0
-        found = as_array(signals, missing=True, way="", first=start)
+        windows = as_array(signals, missing=True, way="", first=start)
         with threads.single("blas"):
-            return np.asarray(self.f(as_float(found)))
+            return np.asarray(self.f(as_float(windows)))
 
 
 def _take(rows: Array, at: NDArray[np.intp]) -> Array:

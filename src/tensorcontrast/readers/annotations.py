@@ -40,7 +40,7 @@ def check_label_options(
     if labels is None and (annotations is not None or inside_annotations):
         raise InvalidInputError(
             "annotations= and inside_annotations= need labels= that says which annotations are "
-            "labels; pass labels='annotations' for all"
+            "labels; pass labels='annotations' (--labels annotations) for all"
         )
 
 

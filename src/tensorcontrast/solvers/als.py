@@ -168,9 +168,9 @@ class Encode:
     def filled(self, block: Array) -> tuple[Array, Array]:
         """Return a block without gaps, and its features."""
         if self.observed is not None:
-            found = np.isnan(block)
-            if found.any():
-                return self.observed.fill(block, found, self.projector)
+            gaps = np.isnan(block)
+            if gaps.any():
+                return self.observed.fill(block, gaps, self.projector)
         return block, block @ self.projector
 
     def __call__(self, block: Array) -> Array:
@@ -282,9 +282,9 @@ def warm_start(step: PlainStep, factors: Factors) -> Factors:
     if met >= MIN_START_PROJECTION * step.alpha or not met > 0:
         return factors
     sums = step(factors, 0.01 * met)
-    found, _ = kernels.update_factors(sums.Q, sums.WtW, factors, 0.01 * met)
+    turned, _ = kernels.update_factors(sums.Q, sums.WtW, factors, 0.01 * met)
     unit = []
-    for U, old in zip(found, factors, strict=True):
+    for U, old in zip(turned, factors, strict=True):
         length = np.linalg.norm(U, axis=0, keepdims=True)
         unit.append(np.where(length > 0, U / np.where(length > 0, length, 1), old))
     return kernels.like(factors, unit)
@@ -353,18 +353,18 @@ def normal_form(
 
 def given_factors(init: Any, dims: BlockDims, rank: int, *, coupled: bool) -> kernels.Factors:
     """Factors that a caller wants a fit to start from: one array per mode, a list per block."""
-    wanted: Any = [[(size, rank) for size in block] for block in dims]
+    expected: Any = [[(size, rank) for size in block] for block in dims]
     nested: Iterable[Any] = init if coupled else [init]
     try:
-        found = [[np.array(U, dtype=np.float64) for U in block] for block in nested]
+        blocks = [[np.array(U, dtype=np.float64) for U in block] for block in nested]
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"init holds something else than arrays of numbers of shapes {wanted}: {error}"
+            f"init holds something else than arrays of numbers of shapes {expected}: {error}"
         ) from error
-    shapes = [[U.shape for U in block] for block in found]
-    if shapes != wanted or not all(np.isfinite(U).all() for block in found for U in block):
+    shapes = [[U.shape for U in block] for block in blocks]
+    if shapes != expected or not all(np.isfinite(U).all() for block in blocks for U in block):
         raise InvalidInputError(
-            f"init holds arrays of shapes {shapes}; finite ones of shapes {wanted} are needed, "
+            f"init holds arrays of shapes {shapes}; finite ones of shapes {expected} are needed, "
             "one per mode"
         )
-    return kernels.CoupledFactors(found)
+    return kernels.CoupledFactors(blocks)

@@ -265,9 +265,9 @@ class TwoViewStep:
         self.memory.W, self.memory.V = features.W, features.V
         rank = features.W.shape[1]
         Q, WtW = np.zeros((rank, X.shape[1])), np.zeros((rank, rank))
-        for rows, own in ((X, features.W), (V, features.V)):
-            Q += kernels.factor_products(rows, own)
-            WtW += own.T.astype(np.float64) @ own
+        for rows, W in ((X, features.W), (V, features.V)):
+            Q += kernels.factor_products(rows, W)
+            WtW += W.T.astype(np.float64) @ W
         norm = sum(float(kernels.row_norms_squared(rows).sum()) for rows in (X, V))
         weighted = self.contrast.beta * features.contrast
         return Sums(Q, WtW, norm, weighted, features.terms)
@@ -357,13 +357,13 @@ def fit_two_views(
     none.
     """
 
-    def sweeps(own: TwoViewStep, start: Factors) -> FitResult:
-        def after(done: int, found: Factors, gram: Array) -> None:
-            assert after_sweep is not None and own.memory.W is not None
-            after_sweep(done, found, own.memory.W.T.astype(np.float64) @ own.memory.W)
+    def sweeps(active: TwoViewStep, start: Factors) -> FitResult:
+        def after(done: int, updated: Factors, gram: Array) -> None:
+            assert after_sweep is not None and active.memory.W is not None
+            after_sweep(done, updated, active.memory.W.T.astype(np.float64) @ active.memory.W)
 
         follow = None if after_sweep is None else after
-        return run(own, start, alpha=own.alpha, monitor=monitor, balance=False, after=follow)
+        return run(active, start, alpha=active.alpha, monitor=monitor, balance=False, after=follow)
 
     fit: FitResult | None = None
     if batch_size is not None:
@@ -440,15 +440,15 @@ def largest_beta(
     best = plain
     low, high, beta = 0.0, np.inf, 0.125
     while MIN_BETA <= beta <= MAX_BETA and high > 1.25 * max(low, MIN_BETA):
-        found: PaperResult | None
+        fitted: PaperResult | None
         try:
-            found = trial(beta)
+            fitted = trial(beta)
         except KeyboardInterrupt:  # in the first sweep of the trial
-            found = None
-        if found is None or found.fit.interrupted:
+            fitted = None
+        if fitted is None or fitted.fit.interrupted:
             return low, replace(best, fit=replace(best.fit, interrupted=True))
-        if found.error <= limit:
-            best, low = found, beta
+        if fitted.error <= limit:
+            best, low = fitted, beta
         else:
             high = beta
         if low == 0.0:

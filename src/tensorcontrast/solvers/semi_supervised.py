@@ -81,8 +81,8 @@ def lda_posteriors(Z: Array, labelled: Array, classes: IntArray) -> Array:
     squared = ((rows[:, None] - centres) ** 2).sum(axis=2) / (1 + 1 / sizes)
     scores = -0.5 * squared - 0.5 * Z.shape[1] * np.log1p(1 / sizes)
     scores -= scores.max(axis=1, keepdims=True)
-    found = np.exp(scores)
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    likelihood = np.exp(scores)
+    return np.asarray(likelihood / likelihood.sum(axis=1, keepdims=True))
 
 
 def likely_classes(W: Array, known: IntArray) -> tuple[IntArray, Array]:
@@ -106,8 +106,8 @@ def likely_classes(W: Array, known: IntArray) -> tuple[IntArray, Array]:
     n_labels, n_classes = np.count_nonzero(labelled), len(np.unique(known[labelled]))
     if n_classes < 2 or n_labels <= n_classes:  # no spread within classes to learn from
         return known.copy(), labelled.astype(W.dtype)
-    names, own = np.unique(known[labelled], return_inverse=True)
-    posterior = lda_posteriors(np.asarray(cluster_space(W), dtype=np.float64), labelled, own)
+    names, codes = np.unique(known[labelled], return_inverse=True)
+    posterior = lda_posteriors(np.asarray(cluster_space(W), dtype=np.float64), labelled, codes)
     best = posterior.argmax(axis=1)
     certainty = posterior[np.arange(len(W)), best]
     sure = certainty >= MIN_POSTERIOR

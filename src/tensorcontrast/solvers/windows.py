@@ -303,15 +303,15 @@ def learn_scaling(windows: Windows, *, center: bool = True) -> Scaling:
     away = total / count
     mean = shift + away if center else np.zeros(windows.size)
     variance = np.maximum(squares / count - (np.square(away) if center else 0), 0)
-    found = Scaling(mean, variance)
+    scaling = Scaling(mean, variance)
     # What is left of equal windows after centring is rounding, not signal.
     floor = 8 * float(np.finfo(windows.dtype).eps) * float(np.linalg.norm(mean))
-    if not found.size() > floor:
+    if not scaling.size() > floor:
         what = f"all windows are equal in {windows.dtype}" if center else "all windows are zero"
         raise InvalidInputError(
             f"X of {windows.n} windows has nothing to decompose: {what}; pass windows that differ"
         )
-    return found
+    return scaling
 
 
 @dataclass(frozen=True)
