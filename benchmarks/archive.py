@@ -37,11 +37,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from benchmarks import comparison
 from benchmarks.common import RESULTS, environment
 from tensorcontrast import PLC, ContrastiveFeatures, ConvolutionFeatures, SpectrogramTensor
 from tensorcontrast.augment import Compose
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.evaluate import comparison
 from tensorcontrast.evaluate.archive import (
     BASELINE,
     BUDGETS,

@@ -19,12 +19,12 @@ import numpy as np
 from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks import comparison
 from benchmarks.archive import Factory, compare
 from benchmarks.common import Row, show, write
 from tensorcontrast import CPD, PLC, ContrastiveFeatures, Recordings, SpectrogramTensor
 from tensorcontrast.cp import kernels
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.evaluate import comparison
 
 #: Sets of which a fit takes seconds.
 SETS = ("BasicMotions", "Epilepsy", "GunPoint", "ItalyPowerDemand", "Libras", "RacketSports")

@@ -1,4 +1,4 @@
-"""docs/architecture.md has a place for every equation and every folder, and nothing that is gone."""
+"""docs/architecture.md has a place for every equation, folder and module, and nothing else."""
 
 import re
 from importlib import import_module

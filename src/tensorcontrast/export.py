@@ -32,8 +32,8 @@ from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readout import BlockMap
 from tensorcontrast.tensorize.blocks import mean_counts
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures, _Convolutions
-from tensorcontrast.tensorize.quantile_pooling import quantile_weights
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.stft import quantile_weights
 from tensorcontrast.version import __version__
 
 __all__ = ["IR_VERSION", "OPSET", "Comparison", "compare_onnx", "export_onnx"]

@@ -38,10 +38,15 @@ from tensorcontrast.solvers.windows import FileWindows, forget_pages, is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
-from tensorcontrast.utils import checks, labels, learned, threads
+from tensorcontrast.utils import checks, labels, threads
 from tensorcontrast.utils.arrays import as_array, as_float
-from tensorcontrast.utils.component_names import ComponentNamesMixin
-from tensorcontrast.utils.estimators import NotebookMixin, changed, changed_fitted
+from tensorcontrast.utils.estimators import (
+    ComponentNamesMixin,
+    NotebookMixin,
+    assign_learned,
+    changed,
+    changed_fitted,
+)
 from tensorcontrast.utils.progress import stage
 
 Array = NDArray[Any]
@@ -309,7 +314,7 @@ class ContrastiveFeatures(
         name = type(self).__name__
         try:
             attributes, kept, interrupted = self._learn(X, y, windows, init, autosave, every)
-            learned.assign(self, attributes)
+            assign_learned(self, attributes)
         except KeyboardInterrupt as error:
             message = str(error) or (
                 "fit was interrupted while the signals were prepared; nothing was learned, the "
@@ -374,7 +379,7 @@ class ContrastiveFeatures(
 
             def keep(core: Any) -> None:
                 model = copy(self)
-                learned.assign(model, attributes(core))
+                assign_learned(model, attributes(core))
                 model.save(autosave)
 
             extra: dict[str, Any] = {}

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import comparison
 
 import tensorcontrast
 from tensorcontrast import CPD, ContrastiveFeatures
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
-from tensorcontrast.evaluate import archive, comparison
+from tensorcontrast.evaluate import archive
 from tensorcontrast.evaluate.benchmark import (
     Benchmark,
     Cell,

@@ -7,7 +7,7 @@ from tests.explain.conftest import fitted
 from tensorcontrast import SpectrogramTensor, TensorContrastError
 from tensorcontrast.explain import readout, signal, signal_contributions
 from tensorcontrast.tensorize.convolution import kernels
-from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
+from tensorcontrast.tensorize.stft import pool_quantiles
 
 
 def test_contributions_add_up_to_the_features(model, rec):

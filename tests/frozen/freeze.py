@@ -1,4 +1,4 @@
-"""Freeze what the default does, or compare it with what was frozen: ``python -m tests.frozen.freeze``.
+"""Freeze what the default does, or compare: ``python -m tests.frozen.freeze``.
 
 A rewrite of the engine must not change features, probabilities, answers, suggestions or
 explanations. Without an option this prints the largest differences from ``behaviour.npz`` in

@@ -144,7 +144,9 @@ def test_augmentations_of_the_library_are_kept(cls, aug, tmp_path):
 
 
 def test_settings_within_an_estimator_are_kept(X, tmp_path):
-    model = PLC.paper(rank=3, n_clusters=3, max_iter=5, tol=0, beta=2.0, gamma=0.1).fit(X)
+    model = PLC.paper(
+        rank=3, n_clusters=3, max_iter=5, tol=0, beta=2.0, gamma=0.1, random_state=0
+    ).fit(X)
     model.save(tmp_path / "m.tcm")
     loaded = load_model(tmp_path / "m.tcm")
     assert repr(loaded) == repr(model)

@@ -1,4 +1,4 @@
-"""What notebooks show: tables and pictures of recordings and models, with all names as text."""
+"""What notebooks show: tables of recordings and models, with all names as text."""
 
 import re
 import subprocess
@@ -55,8 +55,7 @@ class Page(HTMLParser):
 def harmless(html):
     """Return the page, after a check that nothing in it runs or is fetched."""
     page = Page(html)
-    known = {"div", "strong", "table", "tbody", "tr", "th", "td", "b", "figure", "figcaption"}
-    assert set(page.tags) <= known | {"svg", "polyline", "rect", "line"}
+    assert set(page.tags) <= {"div", "strong", "table", "tbody", "tr", "th", "td", "b"}
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert not {"src", "href", "xlink:href", "id"} & {name for name, _ in page.attributes}
     assert "url(" not in html and "\x1b" not in html and "\u202e" not in html
@@ -69,10 +68,11 @@ def rows(page_html):
     return {name: Page(value).text for name, value in cells}
 
 
-def test_recordings_show_a_table_and_windows():
+def test_recordings_show_a_table():
     rec = make_synthetic(n_samples=30, n_channels=3, n_times=100, fs=50, random_state=0)
     html = rec._repr_html_()
-    page, table = harmless(html), rows(html)
+    harmless(html)
+    table = rows(html)
     assert table["windows"] == "30" and table["rate"] == "50 Hz"
     assert table["length"] == "2 s (100 samples)"
     assert table["channels"].startswith("3: ")
@@ -80,7 +80,6 @@ def test_recordings_show_a_table_and_windows():
     wanted = " · ".join(f"{name} {n}" for name, n in zip(rec.classes, counts, strict=True))
     assert table["classes"] == wanted
     assert table["groups"] == str(len(np.unique(rec.groups)))
-    assert page.tags.count("svg") == 3 and page.tags.count("polyline") == 9
 
 
 def test_recordings_without_rate_labels_and_names():
@@ -91,23 +90,10 @@ def test_recordings_without_rate_labels_and_names():
         "rate": "not given",
         "length": "40 samples",
     }
-    assert harmless(html).tags.count("svg") == 2  # constant signals are straight lines
+    harmless(html)
     many = Recordings(np.ones((40, 2, 20)), np.arange(40) - 1, classes=[f"c{k}" for k in range(39)])
     assert rows(recordings_html(many))["classes"].endswith("c11 1 and 27 more")
     assert rows(recordings_html(many))["without a label"] == "1"
-
-
-def test_gaps_and_huge_values_are_drawn():
-    X = np.random.default_rng(0).normal(size=(2, 2, 1000))
-    X[0, 0, 300:400] = np.nan
-    X[0, 1] = np.nan
-    X[1] = np.sign(X[1]) * 1.7e308
-    html = recordings_html(Recordings(X, allow_nan=True))
-    page = harmless(html)
-    assert "nan" not in html and "inf" not in html
-    assert page.tags.count("polyline") == 2 + 2  # one channel in two pieces, one has no value
-    points = [value for name, value in page.attributes if name == "points"]
-    assert max(len(value.split()) for value in points) <= 160
 
 
 def test_a_store_shows_a_table_without_reading(tmp_path):
@@ -122,7 +108,7 @@ def test_a_store_shows_a_table_without_reading(tmp_path):
     X = array.from_delayed(dask.delayed(read)(), (5, 2, 50), float)
     html = StoredRecordings(X, y=np.array([0, 0, 2, -1, 1]), fs=25.0)._repr_html_()
     assert rows(html)["classes"] == "0 2 · 1 1 · 2 1" and rows(html)["windows"] == "5"
-    assert "svg" not in harmless(html).tags
+    harmless(html)
 
 
 def test_hostile_names_are_text():
@@ -150,11 +136,11 @@ def classifier():
 
 def test_a_fitted_classifier_shows_what_it_has_learned(classifier):
     html = learned_html(classifier)
-    page, table = harmless(html), rows(html)
+    table = rows(html)
     assert table["labels"] == "60"
     assert table["held-out accuracy"].startswith(f"{classifier.validation_['accuracy']:.3f} on 60")
     assert table["features per window"] == "4"
-    assert HOSTILE not in html and page.tags.count("svg") == 4
+    assert HOSTILE not in html and HOSTILE in harmless(html).text
 
 
 def test_fitted_features_show_their_components(classifier):
@@ -165,7 +151,7 @@ def test_fitted_features_show_their_components(classifier):
 
 
 @pytest.mark.parametrize("kind", [CPD, PLC, ATD])
-def test_fitted_decompositions_show_their_factors(kind):
+def test_fitted_decompositions_show_their_shape(kind):
     X = make_cp_tensor(n_samples=40, dims=(3, 60, 5), rank=2, random_state=0)[0]
     model = kind(rank=2, random_state=0)
     assert learned_html(model) == ""
@@ -173,9 +159,7 @@ def test_fitted_decompositions_show_their_factors(kind):
     html = learned_html(model)
     assert rows(html)["components"] == "2" and rows(html)["shape of a window"] == "3 × 60 × 5"
     assert rows(html)["fitted on"] == "40 windows"
-    page = harmless(html)
-    assert page.tags.count("svg") == 2 and page.tags.count("polyline") == 2  # 60 values: a line
-    assert page.tags.count("rect") == 2 * (3 + 5)
+    harmless(html)
 
 
 def test_the_diagram_of_scikit_learn_stays(classifier):
@@ -189,13 +173,13 @@ def test_the_diagram_of_scikit_learn_stays(classifier):
         assert not hasattr(fitted, "_repr_html_")
 
 
-def test_no_picture_needs_matplotlib():
+def test_no_table_needs_matplotlib():
     code = (
         "import sys, numpy as np; sys.modules['matplotlib'] = None\n"
         "from tensorcontrast import CPD, Recordings\n"
-        "assert 'svg' in Recordings(np.ones((2, 1, 20)))._repr_html_()\n"
+        "assert '<table' in Recordings(np.ones((2, 1, 20)))._repr_html_()\n"
         "from tensorcontrast.report.notebook import learned_html\n"
-        "assert 'svg' in learned_html(CPD(rank=1).fit(np.random.rand(9, 4, 3)))\n"
+        "assert '<table' in learned_html(CPD(rank=1).fit(np.random.rand(9, 4, 3)))\n"
         "print('done')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

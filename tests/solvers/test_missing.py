@@ -230,7 +230,7 @@ def test_windows_and_positions_without_any_value(data):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"representation": "complex"}, {"n_fft": 16, "hop": 20}],
+    [{}, {"n_fft": 16, "hop": 20}],
 )
 def test_a_frame_with_a_missing_sample_is_missing_in_that_channel(options):
     rng = np.random.default_rng(0)

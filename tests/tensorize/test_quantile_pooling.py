@@ -8,8 +8,7 @@ from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_mod
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.io.model_files import save_model
 from tensorcontrast.report.components import describe_components
-from tensorcontrast.tensorize.quantile_pooling import pool_quantiles, quantile_weights
-from tensorcontrast.tensorize.stft import compute_tensors
+from tensorcontrast.tensorize.stft import compute_tensors, pool_quantiles, quantile_weights
 
 
 def noise(n=60, c=3, t=128, seed=0):

@@ -41,8 +41,13 @@ from tensorcontrast.io.model_files import SavedMixin
 from tensorcontrast.live import ClassStream
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
-from tensorcontrast.utils import checks, learned
-from tensorcontrast.utils.estimators import NotebookMixin, changed
+from tensorcontrast.utils import checks
+from tensorcontrast.utils.estimators import (
+    NotebookMixin,
+    assign_learned,
+    changed,
+    learned_attributes,
+)
 from tensorcontrast.utils.labels import (
     UNKNOWN,
     Labels,
@@ -240,7 +245,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
             attributes = self._learn(
                 X, y, groups, recording, {"init": init, "autosave": autosave, "every": every}
             )
-            learned.assign(self, attributes)
+            assign_learned(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{type(self).__name__}: fit was interrupted; nothing was learned, the estimator "
@@ -328,7 +333,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         else:
             labelled_rows = np.asarray(rows[labelled], dtype=np.float64)
         found = self._learn_classes(given, labelled_rows, rng)
-        learned.assign(self, {**learned.learned(self), **found})
+        assign_learned(self, {**learned_attributes(self), **found})
         return self
 
     def _learn_classes(

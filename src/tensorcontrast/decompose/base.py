@@ -31,9 +31,8 @@ from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.solvers.nonnegative import NonnegativeStep, check_rows
 from tensorcontrast.solvers.paper import PaperResult
 from tensorcontrast.solvers.windows import ArrayWindows, Windows, is_dask, learn_scaling
-from tensorcontrast.utils import checks, labels, learned, threads
-from tensorcontrast.utils.component_names import ComponentNamesMixin
-from tensorcontrast.utils.estimators import NotebookMixin
+from tensorcontrast.utils import checks, labels, threads
+from tensorcontrast.utils.estimators import ComponentNamesMixin, NotebookMixin, assign_learned
 
 Array = NDArray[Any]
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
@@ -206,7 +205,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         name = type(self).__name__
         try:
             attributes = self._learn(X, y, view, init, autosave, int(every), **more)
-            learned.assign(self, attributes)
+            assign_learned(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first iteration was done; nothing was "
@@ -324,7 +323,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
             model = copy(self)
             model.callback = None  # which a file cannot hold
             fit = FitResult(factors, gram, monitor.history, converged=False, interrupted=True)
-            learned.assign(model, attributes(fit))
+            assign_learned(model, attributes(fit))
             if callable(autosave):
                 autosave(model)
             else:

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from tensorcontrast.explain.readout import BlockReadOut, ReadOut
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
-from tensorcontrast.tensorize.quantile_pooling import quantile_weights
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
-from tensorcontrast.tensorize.stft import compute_tensors, make_window
+from tensorcontrast.tensorize.stft import compute_tensors, make_window, quantile_weights
 
 __all__ = ["contributions"]
 

@@ -19,7 +19,8 @@ from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.io.model_files import SavedMixin
 from tensorcontrast.neural import training
 from tensorcontrast.solvers.convergence import History, Monitor
-from tensorcontrast.utils import checks, labels, learned
+from tensorcontrast.utils import checks, labels
+from tensorcontrast.utils.estimators import assign_learned
 
 Array = NDArray[Any]
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
@@ -110,7 +111,7 @@ class NeuralEstimator(SavedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         device = training.find_device(name, self.device)
         try:
             outcome, count, attributes = self._learn(torch, device, X, y, view)
-            learned.assign(self, attributes)
+            assign_learned(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"{name}.fit was interrupted before its first epoch was done; nothing was learned, "

@@ -221,8 +221,8 @@ def _texts(
     if partner is None:
         if needs_partner:
             raise DataNotFoundError(
-                f"{file}: there is no file with its annotations; pass annotations= (--annotations) a pattern for "
-                "these files"
+                f"{file}: there is no file with its annotations; pass annotations= "
+                "(--annotations) a pattern for these files"
             )
         return read_annotations(edf, file)
     other = open_edf(partner)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.report import style
-from tensorcontrast.report.panels import adjacency, legend, scatter
+from tensorcontrast.report.figures import adjacency, legend, scatter
 from tensorcontrast.report.text import figure_text
 from tensorcontrast.utils.names import listed
 

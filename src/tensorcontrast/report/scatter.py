@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.report.data import Windows
-from tensorcontrast.report.panels import embed, subsample
+from tensorcontrast.report.figures import embed, subsample
 from tensorcontrast.report.text import plain
 
 __all__ = ["pack", "thin"]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import less_offset, offsets_between
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
-from tensorcontrast.tensorize.quantile_pooling import pool_quantiles
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.stft import pool_quantiles
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_float
 

@@ -31,8 +31,8 @@ from tensorcontrast.recordings.signals import (
     warn_if_transposed,
     without_offset,
 )
-from tensorcontrast.utils import checks, learned, threads
-from tensorcontrast.utils.component_names import ComponentNamesMixin
+from tensorcontrast.utils import checks, threads
+from tensorcontrast.utils.estimators import ComponentNamesMixin, assign_learned
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,13 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_finite(signals)
         unit = float32_unit(typical_spread(some_windows(signals)))
         _check_range(signals, unit)
-        learned.assign(self, self._learn(signals, unit))
+        assign_learned(self, self._learn(signals, unit))
         return self
 
     def _fit_in_unit(self, X: np.ndarray, unit: float) -> ConvolutionFeatures:
         """Fit to finite windows (n, c, t), which are divided by ``unit`` first."""
         checks.check_parameters(self)
-        learned.assign(self, self._learn(X, unit))
+        assign_learned(self, self._learn(X, unit))
         return self
 
     def _learn(self, X: np.ndarray, unit: float) -> dict[str, Any]:

@@ -29,9 +29,8 @@ from tensorcontrast.tensorize.stft import (
     make_window,
     n_frames,
 )
-from tensorcontrast.utils import learned
 from tensorcontrast.utils.arrays import float_type
-from tensorcontrast.utils.estimators import with_learned
+from tensorcontrast.utils.estimators import assign_learned, with_learned
 
 __all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
 
@@ -203,7 +202,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         """
         self._check_params()
         self._check_rate(X)
-        learned.assign(self, self._learn(X))
+        assign_learned(self, self._learn(X))
         return self
 
     def _learn(self, X: Any) -> dict[str, Any]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from importlib import import_module
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
 Estimator = TypeVar("Estimator", bound=BaseEstimator)
 
@@ -55,3 +59,48 @@ class NotebookMixin:
         if "text/html" in shown:
             shown["text/html"] = self._repr_html_inner()
         return shown
+
+
+def learned_attributes(model: Any) -> dict[str, Any]:
+    """Return what ``fit`` has learned: names that end in "_", and those of ``_learned_private``."""
+    private = getattr(type(model), "_learned_private", ())
+    return {
+        name: value
+        for name, value in vars(model).items()
+        if name in private or (name.endswith("_") and not name.startswith("_"))
+    }
+
+
+def assign_learned(model: Any, attributes: Mapping[str, Any]) -> None:
+    """Put ``attributes`` in the place of everything that was learned before, in one step."""
+    before = learned_attributes(model)
+    other = {name: value for name, value in vars(model).items() if name not in before}
+    model.__dict__ = {**other, **attributes}
+
+
+def component_names(count: int) -> list[str]:
+    """Names of so many feature columns.
+
+    Examples
+    --------
+    >>> component_names(2)
+    ['component_0', 'component_1']
+    """
+    return [f"component_{r}" for r in range(count)]
+
+
+class ComponentNamesMixin:
+    """``get_feature_names_out`` of estimators whose features are components."""
+
+    _n_features_out: Any
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of ``transform``: component_0, component_1 and so on.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Names of features are those of the components, whatever the input is called.
+        """
+        check_is_fitted(self)
+        return np.array(component_names(int(self._n_features_out)), dtype=object)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tensorcontrast.cli.shared.session import UsageFailure
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
-from tensorcontrast.utils.component_names import component_names
+from tensorcontrast.utils.estimators import component_names
 from tensorcontrast.utils.names import csv_text
 
 __all__ = ["FORMATS", "check", "may_replace", "writing"]
