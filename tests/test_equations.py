@@ -1,6 +1,6 @@
 """Each equation once, in a few lines, under its own name; the details are in the other tests.
 
-E18, the information criteria, is tested beside ``evaluate.selection``.
+E18, the information criteria, is tested beside ``evaluate.rank``.
 """
 
 import numpy as np

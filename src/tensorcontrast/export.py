@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.classify.block_rows import FEATURE_LENGTH
 from tensorcontrast.decompose.base import CPEstimator
-from tensorcontrast.errors import InvalidInputError, MissingDependencyError
+from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readout import BlockMap
@@ -34,6 +33,7 @@ from tensorcontrast.tensorize.blocks import mean_counts
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures, _Convolutions
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize.stft import quantile_weights
+from tensorcontrast.utils.optional import optional
 from tensorcontrast.version import __version__
 
 __all__ = ["IR_VERSION", "OPSET", "Comparison", "compare_onnx", "export_onnx"]
@@ -90,7 +90,7 @@ def export_onnx(model: Any, path: str | PathLike[str]) -> None:
     >>> label, probabilities = session.run(None, {"windows": X})  # doctest: +SKIP
     """
     _check_exportable(model)
-    onnx = _package("onnx")
+    onnx = optional("onnx", "onnx")
     content = _model_proto(onnx, model).SerializeToString()
     with atomic_write(Path(path)) as file:
         file.write(content)
@@ -151,7 +151,7 @@ def compare_onnx(
     n_timed : int, default=20
         Runs with one window that are timed.
     """
-    runtime = _package("onnxruntime")
+    runtime = optional("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -202,15 +202,6 @@ def _plain_labels(labels: Array) -> Array:
     if labels.dtype.kind == "O":
         return np.array([-1 if label is None else int(label) for label in labels])
     return labels.astype(np.int64) if labels.dtype.kind == "b" else labels
-
-
-def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{name} is not installed ({error}): pip install 'tensorcontrast[onnx]'"
-        ) from error
 
 
 # ------------------------------------------------------------------ what can be exported

@@ -34,6 +34,7 @@ from tensorcontrast.recordings.signals import (
     warn_if_transposed,
     without_gaps,
 )
+from tensorcontrast.solvers.dask_windows import DaskWindows, map_signals
 from tensorcontrast.solvers.windows import FileWindows, forget_pages, is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
@@ -532,8 +533,6 @@ class ContrastiveFeatures(
             check_is_fitted(self, "decompose_")
         signals = self.checked_signals(X)
         if is_dask(signals):
-            from tensorcontrast.distributed.windows import map_signals
-
             dtype = getattr(getattr(self.decompose_, "center_", None), "dtype", np.float32)
             return map_signals(signals, self._features_of, self._n_features_out, dtype)
         with threads.jobs(self.n_jobs):
@@ -959,8 +958,6 @@ def _tensors(
 ) -> Any:
     """Rows of all windows: in memory, or in a scratch file where they are many, or on Dask."""
     if is_dask(signals):
-        from tensorcontrast.distributed.windows import DaskWindows
-
         return DaskWindows.from_signals(signals, blocks, dtype)
     n = len(signals)
     shape = (n, blocks.size)

@@ -55,7 +55,7 @@ def test_the_report_says_which_components_are_stable(cli, model, data, tmp_path)
     section = re.search(r'(?s)<section id="trust".*?</section>', text)[0]
     assert len(re.findall("stable", section)) >= 3
     assert "How much another seed moves each number" in section and "explained variance" in section
-    plain = tmp_path / "r.md"
+    plain = tmp_path / "plain.html"
     assert cli("report", model, "--data", data, "-o", plain, "--no-diagnose").code == 0
     text = plain.read_text(encoding="utf-8")
     assert "Can the components be trusted?" not in text and "--no-diagnose" in text

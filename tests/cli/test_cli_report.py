@@ -53,8 +53,7 @@ def test_reports_that_cannot_be_made(cli, model, data, tmp_path):
     done = cli("report", model)
     assert (done.code, "--data" in done.err) == (2, True)
     assert cli("report", tmp_path, "--data", data).code == 3
-    assert cli("report", model, "--data", data, "--format", "pdf").code == 2
-    assert cli("report", model, "--data", data, "-o", "x.html", "--format", "md").code == 2
+    assert cli("report", model, "--data", data, "-o", "x.md").code == 2
 
 
 def test_reports_of_hostile_names(cli, recordings, tmp_path, small):

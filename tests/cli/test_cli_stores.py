@@ -147,9 +147,9 @@ def test_components_and_reports_of_a_store(cli, model, twin, tmp_path):
     for data in twin:
         place = tmp_path / data.suffix[1:]
         place.mkdir()
-        done = cli("report", model, "--data", data, "-o", place / "r.md", "--json")
+        done = cli("report", model, "--data", data, "-o", place / "r.html", "--json")
         assert (done.code, done.json["samples"]) == (0, 90)
-        text = (place / "r.md").read_text(encoding="utf-8")
+        text = (place / "r.html").read_text(encoding="utf-8")
         texts.append([line for line in text.splitlines() if "tensorcontrast report" not in line])
     assert len(texts[0]) > 20
     assert texts[0] == texts[1]
@@ -424,7 +424,7 @@ def test_missing_values_of_a_store_are_told_by_window(cli, model, recordings, tm
     store = as_store(rec, tmp_path / "x.zarr", 17)
     for command in (["transform", model, store, "-o", tmp_path / "f.csv"],
                     ["evaluate", model, store],
-                    ["report", model, "--data", store, "-o", tmp_path / "r.md"]):  # fmt: skip
+                    ["report", model, "--data", store, "-o", tmp_path / "r.html"]):  # fmt: skip
         done = cli(*command, "--json")
         assert done.code == 4, done.err
         message = done.json["error"]["message"]

@@ -236,11 +236,6 @@ def test_the_most_opposed_components_are_those_of_a_loop():
     diagnostics.warn_if_degenerate("CPD", -0.5, a, b)  # which is no warning
 
 
-def test_one_component_or_one_of_zeros_opposes_nothing():
-    assert diagnostics.most_opposed([np.ones((3, 1))], np.ones((1, 1)))[0] == 0.0
-    assert diagnostics.most_opposed([np.zeros((3, 2))], np.zeros((2, 2)))[0] == 0.0
-
-
 def test_features_are_matched_by_their_correlations():
     rng = np.random.default_rng(0)
     W = rng.normal(size=(80, 4)) + 5.0

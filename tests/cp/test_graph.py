@@ -99,28 +99,6 @@ def test_laplacian_is_positive_semidefinite():
     assert np.linalg.eigvalsh(L).min() > -1e-12
 
 
-def test_known_labels_everywhere_or_nowhere():
-    rng = np.random.default_rng(2)
-    labels, true = rng.integers(0, 4, 20), rng.integers(0, 3, 20)
-    np.testing.assert_array_equal(SignedGraph(labels, true).dense(), SignedGraph(true).dense())
-    nowhere = np.full(20, -1)
-    np.testing.assert_array_equal(SignedGraph(labels, nowhere).dense(), SignedGraph(labels).dense())
-    V = rng.standard_normal((20, 3))
-    full = SignedGraph(labels, true).product(V)
-    np.testing.assert_allclose(full, SignedGraph(true).product(V), atol=1e-12)
-    unknown = SignedGraph(labels, nowhere).product(V)
-    np.testing.assert_allclose(unknown, SignedGraph(labels).product(V), atol=1e-12)
-
-
-def test_dense_on_a_sample_of_the_nodes():
-    rng = np.random.default_rng(3)
-    labels = rng.integers(0, 3, 25)
-    known = np.where(rng.random(25) < 0.5, rng.integers(0, 2, 25), -1)
-    rows = np.array([7, 3, 24, 0])
-    S = SignedGraph(labels, known)
-    np.testing.assert_array_equal(S.dense(rows), S.dense()[np.ix_(rows, rows)])
-
-
 @dtypes
 def test_class_sums(dtype):
     rng = np.random.default_rng(4)

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from tensorcontrast import ATD, CPD, PLC, Algorithm1, TensorContrastError
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
+from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 
 ALL = [CPD, ATD, PLC]
 every = pytest.mark.parametrize("cls", ALL)
@@ -187,32 +187,6 @@ def test_dtype_is_the_one_asked_for(cls, dtype, data):
     model = make(cls, dtype=dtype).fit(data[0])
     assert {U.dtype.name for U in model.factors_} == {dtype}
     assert model.transform(data[0].astype(np.float16)).dtype == dtype
-
-
-@every
-@pytest.mark.parametrize("make_matrix", [sparse.csr_matrix, sparse.csr_array, sparse.coo_array])
-def test_sparse(cls, make_matrix):
-    with pytest.raises(InvalidTypeError, match=r"[Ss]parse") as info:
-        make(cls).fit(make_matrix(np.eye(6)))
-    assert isinstance(info.value, TensorContrastError | TypeError)
-
-
-@every
-def test_complex_and_text(cls, data):
-    with pytest.raises(InvalidInputError, match="Complex"):
-        make(cls).fit(data[0] + 1j)
-    with pytest.raises(InvalidInputError, match="convert text"):
-        make(cls).fit(np.full((5, 3), "a"))
-    with pytest.raises(TensorContrastError):
-        make(cls).fit(np.array([[{}, {}], [{}, {}]], dtype=object))
-    with pytest.raises(InvalidInputError):
-        make(cls).fit([[1.0, 2.0], [3.0]])
-
-
-def test_masked_arrays_are_not_taken_as_complete(data):
-    X = np.ma.masked_greater(data[0], 0.5)
-    with pytest.raises(InvalidInputError, match="mask"):
-        make(CPD).fit(X)
 
 
 @every

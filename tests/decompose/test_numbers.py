@@ -170,23 +170,6 @@ def test_a_degenerate_fit_is_told_with_the_way_out(cls):
     assert calm.weights_.max() < 0.5 * model.weights_.max()
 
 
-def test_the_congruence_is_that_of_its_definition():
-    rng = np.random.default_rng(0)
-    W, *factors = (rng.normal(size=(d, 5)) for d in (40, 4, 6, 3))
-    factors = [U / np.linalg.norm(U, axis=0) for U in factors]
-    value, a, b = diagnostics.most_opposed(factors, W.T @ W)
-    slow = {}
-    for i in range(5):
-        for j in range(i):
-            product = 1.0
-            for U in (W, *factors):
-                norms = np.linalg.norm(U[:, i]) * np.linalg.norm(U[:, j])
-                product *= float(U[:, i] @ U[:, j]) / norms
-            slow[j, i] = product
-    assert value == pytest.approx(min(slow.values()))
-    assert (a, b) == min(slow, key=slow.get)
-
-
 def test_healthy_and_dead_components_are_not_told(X):
     model = CPD(rank=4, random_state=0).fit(X)
     assert -0.5 < model.degeneracy_ <= 0

@@ -11,7 +11,7 @@ from tensorcontrast import CPD, PLC, load_model
 from tensorcontrast.cp import kernels, metric
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.decompose import plc
-from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.errors import DamagedFileError, InvalidInputError, TensorContrastError
 from tensorcontrast.solvers.metric import within_class_deviations
 
 DIMS, RANK, N = (5, 6, 4), 3, 90
@@ -238,6 +238,15 @@ def test_the_metric_of_many_windows_is_found_from_some(graph, data, monkeypatch)
     np.testing.assert_array_equal(model.factors_[0], whole.factors_[0])
 
 
+def test_empty_clusters_of_some_windows_are_no_class_of_any(monkeypatch):
+    kind = np.arange(90) % 3
+    X = np.random.default_rng(0).normal(size=(3, 4, 5))[kind]
+    monkeypatch.setattr(plc, "MAX_METRIC_WINDOWS", 60)
+    labels = PLC(2, n_clusters=6, random_state=0).fit(X).labels_
+    assert len(set(labels)) == 3
+    assert len({(a, b) for a, b in zip(labels, kind, strict=True)}) == 3
+
+
 # ---------------------------------------------------------------------------- other inputs
 
 
@@ -259,16 +268,18 @@ def test_coupled_blocks_take_coupled_nuisance(data):
     assert model.nuisance_directions_.shape[1:] == tuple(model.dims_)
     made = model.inverse_transform(model.transform(blocks))
     assert [block.shape for block in made] == [block.shape for block in blocks]
-    for wrong in (rows, differences[:1], [rows, rows[:, :, 0]], 3):
+    for wrong in (rows, differences[:1], [rows, rows[:, :, 0]], [rows, [[1], [2, 3]]], 3):
         with pytest.raises(InvalidInputError, match="nuisance"):
             PLC(**FAST).fit(blocks, nuisance=wrong)
 
 
-@pytest.mark.parametrize("rows", [np.zeros((9, 5, 6)), np.full((3, *DIMS), np.nan), "a", 3])
+@pytest.mark.parametrize(
+    "rows", [np.zeros((9, 5, 6)), np.full((3, *DIMS), np.nan), "a", 3, [[1], [2, 3]], {}]
+)
 def test_wrong_nuisance_is_told_before_any_work(rows, data):
     steps = []
     model = PLC(**FAST, callback=steps.append)
-    with pytest.raises(InvalidInputError, match="nuisance"):
+    with pytest.raises(TensorContrastError, match="nuisance"):
         model.fit(data[0], nuisance=rows)
     assert not steps and not hasattr(model, "factors_")
 

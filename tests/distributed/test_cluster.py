@@ -118,7 +118,7 @@ def sent(dask_worker: Any) -> int:
 
 
 def test_workers_have_equal_shares_of_what_is_read(cluster: Any) -> None:
-    from tensorcontrast.distributed.windows import DaskWindows
+    from tensorcontrast.solvers.dask_windows import DaskWindows
 
     X = tensor(2)[: 8 * 512]
     blocks = da.from_array(X, chunks=(512, *DIMS))

@@ -204,7 +204,7 @@ def values_of(part: Any) -> int:
 @pytest.mark.parametrize("name", ["cpd", "plc-gaps"])
 def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Four times the windows, no more values a sweep."""
-    from tensorcontrast.distributed import graph
+    from tensorcontrast.solvers import dask_graph as graph
 
     seen: list[int] = []
     brought = graph.computed
@@ -278,15 +278,17 @@ def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) ->
         "assert not {'dask', 'distributed', 'zarr'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    from tensorcontrast.distributed import extra
+    from tensorcontrast.utils import optional
 
-    monkeypatch.setattr(extra, "import_module", lambda name: (_ for _ in ()).throw(ImportError()))
+    monkeypatch.setattr(
+        optional, "import_module", lambda name: (_ for _ in ()).throw(ImportError())
+    )
     with pytest.raises(MissingDependencyError, match=r"tensorcontrast\[dask\]"):
-        extra.package("dask")
+        optional.optional("dask", "dask")
 
 
 def test_workers_without_memory_end_the_fit_with_the_way_out() -> None:
-    from tensorcontrast.distributed.graph import cluster_errors
+    from tensorcontrast.solvers.dask_graph import cluster_errors
 
     def full(block: Any) -> Any:
         raise MemoryError

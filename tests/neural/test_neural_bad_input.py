@@ -186,7 +186,6 @@ for cls in (SimCLR, BYOL, DeepTensor):
         model.fit(X)
     except MissingDependencyError as error:
         assert "pip install 'tensorcontrast[neural]'" in str(error), error
-        assert cls.__name__ in str(error)
     else:
         raise SystemExit("no error")
 folder = sys.argv[1]

@@ -23,6 +23,7 @@ from tensorcontrast.errors import (
 from tensorcontrast.readers import edf, files, grouping, label_table, table
 from tensorcontrast.readers.ts import read_ts_pair
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils.optional import optional
 
 pytest.importorskip("pyarrow", reason="needs tensorcontrast[data]")
 edfio = pytest.importorskip("edfio", reason="needs tensorcontrast[data]")
@@ -40,7 +41,7 @@ def test_files_that_cannot_be_searched_or_opened(tmp_path, monkeypatch):
     with pytest.raises(DataNotFoundError, match=r"holds no file that ends in \.csv"):
         files.data_files(tmp_path, (".csv",))
     with pytest.raises(MissingDependencyError, match=r"'nowhere'.*tensorcontrast\[data\]"):
-        files.optional("nowhere.at_all")
+        optional("nowhere.at_all", "data")
     assert files.is_glob("~no-such-user/*.csv")  # no home folder: nothing is there
     monkeypatch.setattr(files.Path, "glob", refuse)
     with pytest.raises(FileError, match=r"\*\.csv: cannot be searched: .*Permission denied"):

@@ -1,4 +1,4 @@
-"""The section of a report on what can be trusted: words and tables, in HTML and Markdown."""
+"""The section of a report on what can be trusted: words and tables."""
 
 import dataclasses
 
@@ -25,8 +25,6 @@ def test_sentences_tables_and_markup():
     assert [row[0] for row in numbers.rows] == [n.name for n in found.numbers]
     page = diagnosis.section_html(found)
     assert page.count("<tr>") == 14 + len(numbers.rows) + 3 and "2 more features" in page
-    text = "\n\n".join(diagnosis.section_markdown(found))
-    assert "### Verdict of each feature" in text and text.count("\n| ") >= 14
     bare = dataclasses.replace(
         found, seeds=0, splits=0, split_by=None, seed_subspace=None, outliers=(), notes=("<b>",)
     )

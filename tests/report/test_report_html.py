@@ -135,20 +135,6 @@ def test_page_of_hostile_names(hostile, hostile_names, tmp_path):
             assert not [key for key in node.attrib if key.startswith("on")]
 
 
-def test_markdown_of_hostile_names(hostile, hostile_names, tmp_path):
-    from markdown_it import MarkdownIt
-
-    model, rec = hostile
-    path = report.model_report(model, rec, tmp_path / "my report.md", title=hostile_names[4])
-    page = Page(MarkdownIt("commonmark").enable("table").render(path.read_text(encoding="utf-8")))
-    tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "svg", "a"}
-    sources = [a["src"] for a in page.of("img")]
-    names = ("convergence", "graph", "profiles")
-    assert sources == [f"my%20report-figures/{name}.png" for name in names]
-    assert (tmp_path / "my report-figures" / "graph.png").stat().st_size > 3000
-
-
 def test_recordings_without_names_labels_or_rate(tmp_path):
     X = np.random.default_rng(0).standard_normal((40, 2, 64)).astype(np.float32)
     rec = Recordings(X)
@@ -174,8 +160,7 @@ def test_a_large_recording_gives_a_moderate_file(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("x.html", {"format": "md"}, "leave one out"),
-        ("x", {"format": "pdf"}, "html, md"),
+        ("x.md", {}, "html"),
         ("there.txt", {}, "is a file"),
     ],
 )

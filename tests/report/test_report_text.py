@@ -13,7 +13,6 @@ from tensorcontrast.report.text import (
     figure_text,
     html_text,
     json_block,
-    markdown_code,
     markdown_text,
     plain,
     shortened,
@@ -92,13 +91,6 @@ def test_a_markdown_table_keeps_its_cells(hostile_name):
     shown = read(MarkdownIt("commonmark").enable("table").render(source))
     assert [tag for tag, _ in shown.tags].count("td") == 2
     assert not {tag for tag, _ in shown.tags} & {"a", "img", "code", "script", "svg"}
-
-
-@settings(deadline=None)
-@given(TEXTS)
-def test_a_markdown_code_block_cannot_be_left(text):
-    shown = read(MarkdownIt("commonmark").render(markdown_code(text) + "\n\nend"))
-    assert [tag for tag, _ in shown.tags] == ["pre", "code", "p"]
 
 
 @settings(deadline=None)

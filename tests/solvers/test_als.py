@@ -149,7 +149,7 @@ def test_in_memory_in_a_file_and_on_dask(tmp_path):
         for U, V in zip(there.factors, here.factors, strict=True):
             np.testing.assert_array_equal(U, V)
     da = pytest.importorskip("dask.array")
-    from tensorcontrast.distributed.windows import DaskWindows
+    from tensorcontrast.solvers.dask_windows import DaskWindows
 
     lazy = DaskWindows.from_arrays([da.from_array(X, chunks=(300, -1))], X.dtype, nan=False)
     there = fit(lazy.kept(), factors, 8)
@@ -256,7 +256,7 @@ def test_gaps_in_a_file_and_on_dask(tmp_path):
     file = FileWindows((np.load(tmp_path / "x.npy", mmap_mode="r"),), X.dtype, nan=True)
     assert fit(file, factors, 5, gaps=True).history["objective"] == here.history["objective"]
     da = pytest.importorskip("dask.array")
-    from tensorcontrast.distributed.windows import DaskWindows
+    from tensorcontrast.solvers.dask_windows import DaskWindows
 
     lazy = DaskWindows.from_arrays([da.from_array(X, chunks=(300, -1))], X.dtype, nan=True)
     there = fit(lazy, factors, 5, gaps=True)

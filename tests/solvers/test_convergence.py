@@ -132,24 +132,6 @@ def test_the_progress_bar_shows_and_changes_nothing(name, X, capsys, monkeypatch
     np.testing.assert_array_equal(quiet.factors_[0], shown.factors_[0])
 
 
-def test_without_a_terminal_the_progress_bar_writes_no_control_codes(X, capsys, monkeypatch):
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    assert CPD(rank=3, random_state=0, verbose=True).fit(X).n_iter_ > 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "\x1b" not in err
-
-
-def test_the_progress_bar_ends_with_an_error(X):
-    def broken(row):
-        raise ZeroDivisionError
-
-    for _ in range(2):  # a bar left running would refuse a second one
-        with pytest.raises(ZeroDivisionError):
-            CPD(rank=3, callback=broken, verbose=True).fit(X)
-    assert CPD(rank=3, verbose=True, random_state=0).fit(X).n_iter_ > 1
-
-
 # ---------------------------------------------------------------------------- Monitor
 
 
@@ -177,14 +159,6 @@ def test_monitor_forgets_at_a_new_phase():
     monitor.new_phase()
     assert monitor.record({"objective": 1.0}) is False
     assert monitor.record({"objective": 1.0}) is True
-
-
-def test_monitor_that_settled_goes_on_in_a_new_phase():
-    monitor = Monitor("m", max_iter=9, tol=0.1, patience=1)
-    assert feed(monitor, [1.0, 1.0]) == [False, True]
-    monitor.new_phase()
-    assert monitor.record({"objective": 7.0}) is False
-    assert not monitor.converged
 
 
 def test_monitor_fills_terms_that_are_not_always_there():

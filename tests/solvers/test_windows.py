@@ -33,7 +33,7 @@ def stored(X, folder, **more):
 
 def on_dask(X, folder, nan=False, block_values=None):
     da = pytest.importorskip("dask.array")
-    from tensorcontrast.distributed.windows import DaskWindows
+    from tensorcontrast.solvers.dask_windows import DaskWindows
 
     return DaskWindows.from_arrays([da.from_array(X, chunks=(400, 2, 5))], X.dtype, nan=nan)
 
@@ -148,7 +148,7 @@ def test_scaled_windows_are_the_same_bits(kind, X, tmp_path):
 @pytest.mark.parametrize("size", [20, 2**17])
 def test_dask_blocks_begin_at_strips(sizes, size):
     pytest.importorskip("dask")
-    from tensorcontrast.distributed.windows import aligned
+    from tensorcontrast.solvers.dask_windows import aligned
 
     found = aligned(sizes, size)
     step = min(threads.STRIP_ROWS, passes.BLOCK_VALUES // size)
@@ -163,7 +163,7 @@ def test_coupled_blocks_are_side_by_side(X, tmp_path):
     wanted = np.concatenate([X.reshape(N, -1), other.astype("float32")], axis=1)
     np.testing.assert_array_equal(FileWindows((file, other), FLOAT32).map(np.asarray), wanted)
     da = pytest.importorskip("dask.array")
-    from tensorcontrast.distributed.windows import DaskWindows
+    from tensorcontrast.solvers.dask_windows import DaskWindows
 
     lazy = [da.from_array(X, chunks=300), other]
     there = DaskWindows.from_arrays(lazy, FLOAT32, nan=False)

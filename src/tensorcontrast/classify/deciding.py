@@ -97,7 +97,7 @@ def agreement_of_parts(model: ContrastiveClassifier, rec: Recordings) -> dict[st
     decision = what_decides(model)
     if not (decision.n_features and decision.n_components):
         return {}
-    rows = model._rows(rec.X)
+    rows = model.rows(rec.X)
     n = decision.n_features
     scores: list[NDArray[Any]] = [
         rows[:, part] @ model.coef_[:, part].T + model.intercept_

@@ -17,6 +17,7 @@ from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.names import csv_text, listed
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["ANNOTATIONS", "FORMATS", "Timeline"]
 
@@ -243,9 +244,7 @@ class Timeline:
 
 
 def _edf_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
-    from tensorcontrast.readers.files import optional
-
-    edfio = optional("edfio")
+    edfio = optional("edfio", "data")
     buffer = io.BytesIO()
     edfio.Edf([], annotations=[edfio.EdfAnnotation(*one) for one in annotations]).write(buffer)
     return buffer.getvalue()
@@ -266,9 +265,7 @@ def _text_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> byte
 def _fif_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
     from tempfile import TemporaryDirectory
 
-    from tensorcontrast.recordings.conversion import imported
-
-    mne = imported("mne", "mne")
+    mne = optional("mne", "mne")
     onset, duration, text = ([one[k] for one in annotations] for k in range(3))
     with TemporaryDirectory() as folder:
         file = Path(folder) / "answers-annot.fif"  # a name that MNE expects
@@ -286,8 +283,6 @@ def no_times(what: str) -> InvalidInputError:
 
 def check_format(path: Path) -> str:
     """Return the format that a name asks for; raise where there is none, or a package lacks."""
-    from tensorcontrast.readers.files import optional
-
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise FileError(
@@ -295,13 +290,11 @@ def check_format(path: Path) -> str:
             "such a name"
         )
     if suffix == ".edf":
-        optional("edfio")
+        optional("edfio", "data")
     if suffix == ".fif":
-        from tensorcontrast.recordings.conversion import imported
-
-        imported("mne", "mne")
+        optional("mne", "mne")
     if suffix == ".parquet":
-        optional("pyarrow.parquet")
+        optional("pyarrow.parquet", "data")
     return suffix
 
 
@@ -322,9 +315,7 @@ def _table(stream: IO[bytes], columns: dict[str, list[Any]], delimiter: str) -> 
 
 
 def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
-    from tensorcontrast.readers.files import optional
-
-    pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    pyarrow, parquet = optional("pyarrow", "data"), optional("pyarrow.parquet", "data")
     kinds = {name: pyarrow.string() for name in ("recording", "label", "against")}
     table = pyarrow.table(
         {

@@ -198,7 +198,7 @@ command(
     app,
     "report",
     "tensorcontrast report model.tcm --data watch -o report.html",
-    "tensorcontrast report model.tcm --data nights.zarr --format md",
+    "tensorcontrast report model.tcm --data nights.zarr --no-diagnose",
 )(report)
 command(app, "demo", "tensorcontrast demo", "tensorcontrast demo -o here --fresh")(demo)
 

@@ -17,7 +17,8 @@ from typing import IO, Any
 
 from tensorcontrast.errors import DamagedFileError, DataNotFoundError, FileError, TruncatedFileError
 from tensorcontrast.io.atomic import atomic_write, one_at_a_time
-from tensorcontrast.readers.files import check_inside, expands_too_much, optional
+from tensorcontrast.readers.files import check_inside, expands_too_much
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["ResumableDownloader", "extract_verified", "fetch", "read_sums", "sha256_of"]
 
@@ -173,7 +174,7 @@ def fetch(
     """
     if _is_there(target, sha256):  # also in a cache that cannot be written to
         return target
-    pooch = optional("pooch")
+    pooch = optional("pooch", "data")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

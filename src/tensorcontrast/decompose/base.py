@@ -52,6 +52,8 @@ class Prepared:
     #: Mean row in the units of the caller, and what a row less that mean is multiplied with.
     raw_center: Array
     factor: Array
+    #: Variance of each value (i,) of the windows, up to a number.
+    variance: Array
     #: Learned attributes that describe the windows.
     described: dict[str, Any]
 
@@ -278,7 +280,9 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
             "block_scales_": layout.scales if layout.coupled else None,
         }
         mean = (scaling.center * factor).astype(data.windows.dtype)
-        return Prepared(windows, layout, mean, scale, scaling.center, factor / scale, described)
+        gain = factor / scale
+        variance = scaling.variance * np.square(gain)
+        return Prepared(windows, layout, mean, scale, scaling.center, gain, variance, described)
 
     def _monitor(self, prepared: Prepared, init: Any) -> Monitor:
         """Return what counts iterations and decides when to stop."""
@@ -354,7 +358,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
                     "init holds negative entries, and nonnegative=True needs factors without any"
                 )
             return factors
-        factors = als.random_factors(dims, rank, rng)
+        factors = als.random_factors(dims, rank, rng, prepared.variance)
         return factors.like(np.abs(U) for U in factors) if self.nonnegative else factors
 
     def _fit_cpd(

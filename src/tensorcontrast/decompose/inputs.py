@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 from tensorcontrast.solvers.als import BlockDims
+from tensorcontrast.solvers.dask_windows import DaskWindows
 from tensorcontrast.solvers.windows import (
     ArrayWindows,
     FileWindows,
@@ -225,8 +226,6 @@ def _array(block: Any, name: str, nan: bool) -> Array:
 def _stored(arrays: list[Any], dtype: np.dtype[Any] | None, nan: bool) -> Windows | None:
     """Return windows that are not in memory; None where all are."""
     if any(map(is_dask, arrays)):
-        from tensorcontrast.distributed.windows import DaskWindows  # needs the extra
-
         return DaskWindows.from_arrays(arrays, dtype, nan=nan)
     if not any(map(is_stored, arrays)):
         return None

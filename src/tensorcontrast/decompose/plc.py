@@ -35,6 +35,7 @@ from tensorcontrast.solvers.paper import (
 )
 from tensorcontrast.solvers.semi_supervised import given_labels, likely_classes
 from tensorcontrast.utils import checks
+from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
 Labels = NDArray[np.intp]
@@ -494,7 +495,8 @@ class PLC(CPEstimator):
             if isinstance(nuisance, Joined):
                 blocks, dims = nuisance.rows, (layout.size,)
             elif isinstance(blocks, list | tuple) and layout.coupled:
-                flat = [np.asarray(block).reshape(len(block), -1) for block in blocks]
+                arrays = [as_array(a, f"nuisance[{b}]", way="") for b, a in enumerate(blocks)]
+                flat = [a.reshape(len(a), -1) for a in map(np.atleast_1d, arrays)]
                 blocks = np.concatenate(flat, axis=1)
             rows = checked_nuisance(blocks, dims, dtype)
             return np.asarray(rows * prepared.factor.astype(dtype))
@@ -540,12 +542,12 @@ class PLC(CPEstimator):
         to_features = to_features.astype(prepared.windows.dtype)
         W = prepared.windows.take(some) @ to_features
         V = cluster_space(W)
-        count = int(classes.max()) + 1
-        centers = class_sums(classes, V, count) / np.bincount(classes, minlength=count)[:, None]
+        names, codes = np.unique(classes, return_inverse=True)  # a cluster may be empty
+        centers = class_sums(codes, V, len(names)) / np.bincount(codes)[:, None]
         spread = W.std(axis=0)
         inverse = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1), 0).astype(W.dtype)
         label = _Label(to_features, W.mean(axis=0), inverse, centers)
-        return prepared.windows.map(label).astype(np.intp)
+        return np.asarray(names[prepared.windows.map(label)])
 
     # ---------------------------------------------------------------------------- Algorithm 1
 

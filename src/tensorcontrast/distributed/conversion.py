@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed.extra import package
 from tensorcontrast.distributed.parts import (
     BATCH_BYTES,
     NO_START,
@@ -37,6 +36,7 @@ from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWa
 from tensorcontrast.io.atomic import one_at_a_time
 from tensorcontrast.readers.edf import annotations_only
 from tensorcontrast.readers.grouping import groups_by_name
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 #: Called with what is done, all there is to do, and words.
@@ -110,7 +110,7 @@ def convert(
     ('a.zarr', (20, 2, 32), ('ch0', 'ch1'))
     """
     for name in ("zarr", "dask.array"):  # to write the store, and to open it
-        package(name)
+        optional(name, "dask")
     options = Options(
         window_s,
         float(overlap),
@@ -228,7 +228,7 @@ class _Assembly:
 
     def _array(self, shape: tuple[int, ...], rows: int, dtype: np.dtype[Any]) -> Any:
         """Open the group with an array of this shape, as it is where it is there already."""
-        group = package("zarr").open_group(str(self.store), mode="a", zarr_format=3)
+        group = optional("zarr", "dask").open_group(str(self.store), mode="a", zarr_format=3)
         chunks = (rows, *shape[1:])
         layout = (shape, chunks, dtype)
         if "X" in group:
@@ -284,5 +284,5 @@ class _Assembly:
 
 def _write_chunk(store: Path, place: tuple[int, int], signals: list[tuple[Path, int, int]]) -> None:
     rows = [np.load(path, mmap_mode="r", allow_pickle=False)[a:b] for path, a, b in signals]
-    array = package("zarr").open_array(str(store / "X"), mode="r+")
+    array = optional("zarr", "dask").open_array(str(store / "X"), mode="r+")
     array[place[0] : place[1]] = np.concatenate(rows)

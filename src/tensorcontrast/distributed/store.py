@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed.extra import package
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -24,6 +23,7 @@ from tensorcontrast.errors import (
     ForeignFileError,
     NewerFileError,
 )
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 
@@ -115,7 +115,7 @@ def open_store(path: str | Path) -> StoredRecordings:
     >>> rec.name, rec.X.shape, rec.y
     ('x.zarr', (4, 2, 8), None)
     """
-    zarr, array = package("zarr"), package("dask.array")
+    zarr, array = optional("zarr", "dask"), optional("dask.array", "dask")
     folder = Path(path).expanduser()
     if not folder.exists():
         raise DataNotFoundError(f"{folder}: no such store")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.labelling.views import WindowViews
 from tensorcontrast.readers.edf import open_edf, read_annotations
-from tensorcontrast.readers.files import optional
 from tensorcontrast.readers.label_table import (
     LabelRow,
     is_label_table,
@@ -26,6 +25,7 @@ from tensorcontrast.readers.label_table import (
 )
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.names import csv_text, from_csv_text
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["export_csv", "export_edf", "import_labels"]
 
@@ -70,7 +70,7 @@ def export_edf(rec: Recordings, labels: Mapping[int, str]) -> tuple[str, bytes]:
 
     Labels of several recordings are a zip file of one EDF+ file each.
     """
-    edfio = optional("edfio")
+    edfio = optional("edfio", "data")
     views = WindowViews(rec)
     if not views.timed or rec.fs is None:
         raise InvalidInputError(

@@ -21,6 +21,7 @@ from tensorcontrast.neural import training
 from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.utils import checks, labels
 from tensorcontrast.utils.estimators import assign_learned
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 ViewLike = ArrayLike | Callable[[np.random.Generator], ArrayLike] | None
@@ -107,7 +108,7 @@ class NeuralEstimator(SavedMixin, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         checks.check_parameters(self)
         name = type(self).__name__
-        torch = training.require_torch(name)
+        torch = optional("torch", "neural")
         device = training.find_device(name, self.device)
         try:
             outcome, count, attributes = self._learn(torch, device, X, y, view)
@@ -299,7 +300,7 @@ class ContrastiveEncoder(NeuralEstimator):
         check_is_fitted(self)
         name = type(self).__name__
         X = checks.check_tensor(self, X, reset=False)
-        torch = training.require_torch(name)
+        torch = optional("torch", "neural")
         device = training.find_device(name, self.device)
         encoder = self._encoder(torch).to(device)
         out = np.empty((len(X), self.rank_), dtype=np.float32)
@@ -330,7 +331,7 @@ class ContrastiveEncoder(NeuralEstimator):
             )
         if not all(np.isfinite(w).all() for w in self.weights_.values()):
             raise InvalidInputError("weights are not finite")
-        self._encoder(training.require_torch(type(self).__name__))
+        self._encoder(optional("torch", "neural"))
 
 
 def _on_device(torch: Any, device: Any, center: Array, scale: float, X: Array) -> Any:

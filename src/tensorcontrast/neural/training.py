@@ -6,7 +6,6 @@ copied, so that whatever happens in the next one can be undone.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.errors import InvalidInputError, MissingDependencyError, NumericalError
+from tensorcontrast.errors import InvalidInputError, NumericalError
 from tensorcontrast.solvers.convergence import History, Monitor
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 Rows = NDArray[np.intp]
@@ -26,19 +26,9 @@ Rows = NDArray[np.intp]
 DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
-def require_torch(name: str) -> Any:
-    """Import torch, or say which extra ``name`` needs."""
-    try:
-        return importlib.import_module("torch")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{name} needs torch; install it with pip install 'tensorcontrast[neural]' ({error})"
-        ) from error
-
-
 def find_device(name: str, device: str) -> Any:
     """``torch.device`` of this text, where something can be put there; ``name`` is the caller."""
-    torch = require_torch(name)
+    torch = optional("torch", "neural")
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     way_out = "pass device='cpu', or 'auto' for a GPU where there is one"

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from tensorcontrast.errors import DamagedFileError, FileError
 from tensorcontrast.readers.continuous import RATE_TOLERANCE
-from tensorcontrast.readers.files import optional
 from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 # Names that are taken for the columns of a role when the caller names none, first match wins.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -45,7 +45,7 @@ def numbers(frame: Any, name: str, where: Path, place: str, first_line: int) -> 
     try:
         array = np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError):
-        pandas = optional("pandas")
+        pandas = optional("pandas", "data")
         bad = np.asarray(pandas.to_numeric(column, errors="coerce").isna() & column.notna())
         row = int(np.flatnonzero(bad)[0]) if bad.any() else 0
         raise DamagedFileError(
@@ -94,7 +94,7 @@ def compare_rates(found: float, fs: float, unit: str, name: str, where: Path) ->
 
 def seconds(times: Any) -> npt.NDArray[np.float64] | None:
     """Return times as numbers, dates in seconds; None for text that is neither."""
-    pandas = optional("pandas")
+    pandas = optional("pandas", "data")
     if times.dtype.kind not in "iufM":
         numbers = pandas.to_numeric(times, errors="coerce")
         times = (

@@ -32,12 +32,13 @@ from tensorcontrast.readers.continuous import (
     Cutting,
     windows_of_files,
 )
-from tensorcontrast.readers.files import data_files, data_name, file_errors, optional
+from tensorcontrast.readers.files import data_files, data_name, file_errors
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
 from tensorcontrast.recordings.sampling import resampled
 from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
 _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
@@ -246,7 +247,7 @@ def start_shift(edf: Any, where: Path, other: Any, other_where: Path) -> float:
 
 def open_edf(path: Path) -> Any:
     """Open an EDF or BDF file with edfio after checking header and size."""
-    edfio = optional("edfio")
+    edfio = optional("edfio", "data")
     with file_errors(path, "EDF"):
         bdf, records = _check_header(path)
         content: Path | bytes = path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ from tensorcontrast.errors import (
     DataNotFoundError,
     FileError,
     InvalidInputError,
-    MissingDependencyError,
     TensorContrastError,
     TruncatedFileError,
 )
@@ -139,17 +137,6 @@ def check_inside(name: str, where: object) -> None:
     away = PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor
     if not name or away or ".." in parts or "\0" in name:
         raise DamagedFileError(f"{where}: names {name!r}, which lies outside its folder; not read")
-
-
-def optional(module: str) -> Any:
-    """Import an optional package, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"reading this needs the package {module.split('.')[0]!r}; install it with "
-            f"pip install 'tensorcontrast[data]' ({error})"
-        ) from error
 
 
 @contextmanager

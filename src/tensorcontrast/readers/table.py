@@ -32,13 +32,13 @@ from tensorcontrast.readers.files import (
     data_files,
     data_name,
     file_errors,
-    optional,
 )
 from tensorcontrast.readers.label_table import holds_labels
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, as_text
 from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import from_csv_text, listed
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["CSV_SUFFIXES", "PARQUET_SUFFIXES", "long_form_file", "read_csv", "read_parquet"]
 
@@ -115,7 +115,7 @@ def read_csv(
 
 def _csv_frame(source: Path, separator: str | None) -> Any:
     """Read a whole text table."""
-    pandas = optional("pandas")
+    pandas = optional("pandas", "data")
     tab = ".tsv" in source.suffixes[-2:]
     between = separator or ("\t" if tab else ",")
     zipped = source.suffix.lower() == ".gz"
@@ -210,7 +210,7 @@ def long_form_file(path: str | Path, sample: str | None = None) -> bool:
         return False
     try:
         if source.name.lower().endswith(PARQUET_SUFFIXES):
-            columns = optional("pyarrow.parquet").read_schema(source).names
+            columns = optional("pyarrow.parquet", "data").read_schema(source).names
         else:
             tab = ".tsv" in source.suffixes[-2:]
             with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
@@ -281,8 +281,8 @@ def _parquet_file(
     source: Path, roles: dict[str, str | None], channels: Sequence[str] | None
 ) -> Any:
     """Read a whole Parquet table, or the columns that are needed for some channels."""
-    optional("pandas")
-    parquet = optional("pyarrow.parquet")
+    optional("pandas", "data")
+    parquet = optional("pyarrow.parquet", "data")
     with file_errors(source, "Parquet"):
         with source.open("rb") as stream:
             start = stream.read(4)

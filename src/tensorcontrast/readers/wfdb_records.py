@@ -37,12 +37,12 @@ from tensorcontrast.readers.files import (
     file_errors,
     is_glob,
     matching_files,
-    optional,
 )
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
 from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 # Bytes of one value in the formats of fixed size; the others are compressed as FLAC.
 _BYTES = {"8": Fraction(1), "16": Fraction(2), "24": Fraction(3), "32": Fraction(4)}
@@ -171,7 +171,7 @@ def _annotations(path: Path, suffix: str, record: WfdbRecord) -> list[tuple[floa
         raise DataNotFoundError(
             f"{file}: no such file with annotations; pass annotations= the suffix of these files"
         )
-    wfdb = optional("wfdb")
+    wfdb = optional("wfdb", "data")
     with file_errors(file, "WFDB annotations"):
         found = wfdb.rdann(str(base), suffix)
         notes = list(zip(found.sample.tolist(), found.symbol, found.aux_note, strict=True))
@@ -201,7 +201,7 @@ def read_record(
         quick = _read_plain(header_file, channels, verify)
         if quick is not None:
             return quick
-        wfdb = optional("wfdb")
+        wfdb = optional("wfdb", "data")
         if header_file.read_bytes().count(b"\n") > 2 * MOST_CHANNELS:
             raise FileError(f"{header_file}: is too long for the header of a record")
         header = wfdb.rdheader(str(base))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,24 +12,12 @@ import numpy as np
 from tensorcontrast.errors import (
     FileError,
     InvalidInputError,
-    MissingDependencyError,
     TensorContrastWarning,
 )
 
 if TYPE_CHECKING:
     from tensorcontrast.readers.continuous import Cutting
     from tensorcontrast.recordings import Recordings
-
-
-def imported(package: str, extra: str) -> Any:
-    """Import an optional package, or say which extra installs it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"this needs the package {package!r}; install it with pip install "
-            f"'tensorcontrast[{extra}]' ({error})"
-        ) from error
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
-from tensorcontrast.recordings.conversion import cutting, imported, input_errors
+from tensorcontrast.recordings.conversion import cutting, input_errors
 from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
@@ -141,7 +142,7 @@ def _parts(table: Any, recording: str | None) -> list[tuple[Any, Any]]:
 
 def _as_pandas(frame: Any) -> Any:
     """Return a new pandas frame with the same columns, named by text; time differences as dates."""
-    pandas = imported("pandas", "data")
+    pandas = optional("pandas", "data")
     if isinstance(frame, pandas.DataFrame):
         table = frame.copy(deep=False)
         dated = isinstance(table.index, pandas.DatetimeIndex | pandas.TimedeltaIndex)

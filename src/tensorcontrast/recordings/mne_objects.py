@@ -16,8 +16,9 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.recordings.checks import positions
-from tensorcontrast.recordings.conversion import cutting, drop_without_label, imported, input_errors
+from tensorcontrast.recordings.conversion import cutting, drop_without_label, input_errors
 from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
@@ -325,7 +326,7 @@ def to_mne(
     >>> epochs.event_id, float(epochs.get_data().max())
     ({'a': 1, 'b': 2}, 1e-06)
     """
-    mne, pandas = imported("mne", "mne"), imported("pandas", "mne")
+    mne, pandas = optional("mne", "mne"), optional("pandas", "mne")
     if rec.fs is None:
         raise InvalidInputError("MNE needs a sampling rate; make these recordings with fs=")
     names = list(rec.channels or (str(c) for c in range(rec.n_channels)))

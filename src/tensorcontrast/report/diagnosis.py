@@ -11,7 +11,7 @@ from tensorcontrast.decompose.diagnosis import STABLE, Diagnosis
 from tensorcontrast.evaluate.rank import RankCurve
 from tensorcontrast.report import style
 from tensorcontrast.report.tables import TextTable
-from tensorcontrast.report.text import html_text, markdown_text
+from tensorcontrast.report.text import html_text
 
 __all__ = ["plot_rank_curve"]
 
@@ -138,14 +138,6 @@ def section_html(found: Diagnosis) -> str:
     numbers = seed_table(found)
     parts += [f'<ul class="notes">{notes}</ul>', _table(numbers, numbers.rows)]
     return "".join(parts)
-
-
-def section_markdown(found: Diagnosis) -> list[str]:
-    """Return the parts of the section in Markdown."""
-    out = ["\n".join(f"- {markdown_text(line)}" for line in sentences(found))]
-    for table in (component_table(found), seed_table(found)):
-        out += [f"### {markdown_text(table.title)}", table.markdown()]
-    return out
 
 
 def _table(table: TextTable, rows: Any, *, titled: bool = True) -> str:

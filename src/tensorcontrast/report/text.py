@@ -20,7 +20,6 @@ __all__ = [
     "figure_texts",
     "html_text",
     "json_block",
-    "markdown_code",
     "markdown_text",
     "plain",
     "shortened",
@@ -130,22 +129,6 @@ def markdown_text(text: object, limit: int | None = None) -> str:
     return re.sub(
         r"^\s*(?:(\d{1,9})(?=[.)](?:\s|$))|(?=[-+=#]))", lambda m: (m[1] or "") + "\\", out
     ).strip()
-
-
-def markdown_code(text: str) -> str:
-    """Return a fenced block that its own content cannot close; line breaks stay.
-
-    Examples
-    --------
-    >>> print(markdown_code("a ``` b"))
-    ````text
-    a ``` b
-    ````
-    """
-    lines = [plain(line.replace("\t", "    ")) for line in text.split("\n")]
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return "\n".join([f"{fence}text", *lines, fence])
 
 
 def json_block(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import quote
 
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.errors import FileError, InvalidInputError
@@ -12,29 +11,22 @@ from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.report.data import ReportData
 from tensorcontrast.report.html import render_html
-from tensorcontrast.report.markdown import render_markdown
 from tensorcontrast.report.of_model import report_from_model
 from tensorcontrast.report.style import save_figure, settle
 from tensorcontrast.report.text import plain
 
 __all__ = ["model_report", "write_report"]
 
-FORMATS = {"html": ".html", "md": ".md"}
 
-
-def write_report(
-    report: ReportData, path: str | Path, *, format: str | None = None, figures: bool = True
-) -> Path:
+def write_report(report: ReportData, path: str | Path, *, figures: bool = True) -> Path:
     """Write a report.
 
     Parameters
     ----------
     report : ReportData
     path : path
-        A file ending in ``.html`` or ``.md``, or a folder, in which ``report.html`` or
-        ``report.md`` is written. Folders are made where they are missing.
-    format : {"html", "md"}, optional
-        Default: by the name of the file, else "html".
+        A file ending in ``.html``, or a folder, in which ``report.html`` is written. Folders are
+        made where they are missing.
     figures : bool
         Also write each figure as PNG and SVG into ``figures`` next to the report. The HTML file
         does not need them.
@@ -49,21 +41,18 @@ def write_report(
     >>> import tempfile
     >>> report = ReportData("A test", ["Does it work?"])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = write_report(report, folder, format="md")
-    ...     path.name, path.read_text(encoding="utf-8").splitlines()[0]
-    ('report.md', '# A test')
+    ...     path = write_report(report, folder)
+    ...     path.name, path.read_text(encoding="utf-8")[:15]
+    ('report.html', '<!doctype html>')
     """
-    target, kind = _target(Path(path), format)
+    target = _target(Path(path))
     folder = "figures" if target.stem == "report" else f"{target.stem}-figures"
     items = report.all_figures()
     for item in items:
         settle(item.figure)
-        if item.narrow is not None and kind == "html":
+        if item.narrow is not None:
             settle(item.narrow)
-    if kind == "md":
-        text = render_markdown(report, quote(folder) if figures else None)
-    else:
-        text = render_html(report)
+    text = render_html(report)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -83,7 +72,6 @@ def model_report(
     recordings: Recordings,
     path: str | Path,
     *,
-    format: str | None = None,
     title: str | None = None,
     command: str = "",
     figures: bool = True,
@@ -97,7 +85,7 @@ def model_report(
         Fitted. Of a classifier, the report also shows what decides.
     recordings : Recordings
         Those it was fitted on, or others of the same channels, rate and length.
-    path, format, figures
+    path, figures
         As in :func:`write_report`.
     title, command, diagnose
         As in :func:`tensorcontrast.report.report_from_model`.
@@ -114,24 +102,17 @@ def model_report(
     ...     path.name, path.read_text(encoding="utf-8")[:15]
     ('report.html', '<!doctype html>')
     """
-    _target(Path(path), format)  # a wrong name is reported before the work is done
+    _target(Path(path))  # a wrong name is reported before the work is done
     report = report_from_model(model, recordings, title=title, command=command, diagnose=diagnose)
-    return write_report(report, path, format=format, figures=figures)
+    return write_report(report, path, figures=figures)
 
 
-def _target(path: Path, format: str | None) -> tuple[Path, str]:
-    """Return the file to write and its kind."""
-    if format is not None and format not in FORMATS:
-        raise InvalidInputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
-    by_name = {suffix: kind for kind, suffix in FORMATS.items()}
-    if path.suffix.lower() in by_name and not path.is_dir():
-        kind = by_name[path.suffix.lower()]
-        if format is not None and format != kind:
-            raise InvalidInputError(
-                f"{plain(path)} ends in {path.suffix} but format={format!r}; leave one out"
-            )
-        return path, kind
+def _target(path: Path) -> Path:
+    """Return the file to write."""
+    if path.suffix.lower() == ".html" and not path.is_dir():
+        return path
+    if path.suffix.lower() in (".md", ".htm", ".pdf"):
+        raise InvalidInputError(f"{plain(path)}: reports are .html; give such a name or a folder")
     if path.exists() and not path.is_dir():
-        raise FileError(f"{plain(path)}: is a file; give a folder or a name ending in .html or .md")
-    kind = format or "html"
-    return path / f"report{FORMATS[kind]}", kind
+        raise FileError(f"{plain(path)}: is a file; give a folder or a name ending in .html")
+    return path / "report.html"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -252,12 +253,27 @@ def run(
 # ------------------------------------------------------------------------------------- the start
 
 
-def random_factors(dims: BlockDims, rank: int, rng: np.random.Generator) -> kernels.CoupledFactors:
-    """Factors with columns of unit length at random, for blocks of these dims."""
-    blocks = []
+def random_factors(
+    dims: BlockDims, rank: int, rng: np.random.Generator, variance: Array | None = None
+) -> kernels.CoupledFactors:
+    """Factors with columns of unit length at random, for blocks of these dims.
+
+    Entries are as large as the data vary there, given the ``variance`` (i,) of each value: what
+    hardly varies, such as the last principal components of a block, hardly changes the start.
+    """
+    spread = np.ones(sum(map(prod, dims))) if variance is None else np.asarray(variance)
+    blocks, at = [], 0
     for block in dims:
-        drawn = [rng.standard_normal((size, rank)) for size in block]
-        blocks.append([U / np.linalg.norm(U, axis=0, keepdims=True) for U in drawn])
+        own = spread[at : at + prod(block)].reshape(block)
+        at += own.size
+        factors = []
+        for k, size in enumerate(block):
+            deviation = np.sqrt(own.sum(axis=tuple(j for j in range(len(block)) if j != k)))
+            U = rng.standard_normal((size, rank))
+            if deviation.any():
+                U *= np.maximum(deviation, 1e-3 * deviation.max())[:, None]
+            factors.append(U / np.linalg.norm(U, axis=0, keepdims=True))
+        blocks.append(factors)
     return kernels.CoupledFactors(blocks)
 
 

@@ -30,6 +30,7 @@ from tensorcontrast.cp.metric import (
 )
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import threads
+from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -178,7 +179,7 @@ def within_class_deviations(X: Array, classes: Labels, most: int) -> Array:
 
 def checked_nuisance(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
     """Return nuisance differences (m, I_1, …, I_K) that ``fit`` was given, checked, as rows."""
-    rows = np.asarray(nuisance)
+    rows = as_array(nuisance, "nuisance", way="")
     if rows.ndim != len(dims) + 1 or rows.shape[1:] != tuple(dims) or len(rows) < 2:
         raise InvalidInputError(
             f"nuisance has shape {rows.shape}; it must hold at least 2 differences of windows of "

@@ -1,7 +1,7 @@
 """Windows as passes see them: rows (n, i), of which a pass adds something up or maps each block.
 
 A fit knows nothing else of its data, so that arrays, files larger than memory and Dask arrays
-(:class:`tensorcontrast.distributed.windows.DaskWindows`) are fitted by the same code. Blocks are
+(:class:`tensorcontrast.solvers.dask_windows.DaskWindows`) are fitted by the same code. Blocks are
 cut at the same multiples of :data:`~tensorcontrast.utils.threads.STRIP_ROWS` in all of them, and
 sums over them are taken in float64: a fit does not depend on where its windows are, nor on the
 number of threads.

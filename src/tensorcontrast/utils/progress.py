@@ -9,7 +9,7 @@ import html
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,55 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tensorcontrast.utils.names import visible
 
-__all__ = ["LineBar", "NotebookBar", "StageTimes", "bar", "in_notebook", "measured", "stage"]
+__all__ = ["LineBar", "NotebookBar", "bar", "in_notebook", "stage"]
 
 #: Seconds between two lines in a file, and between two updates in a notebook, at least.
 LINE_INTERVAL, UPDATE_INTERVAL = 10.0, 0.2
-
-
-class StageTimes:
-    """Seconds of each stage of a fit, which its caller hands to it.
-
-    A stage inside another one does not count for the outer one, so that all stages together take as
-    long as the fit.
-
-    Examples
-    --------
-    >>> times = StageTimes()
-    >>> with times.stage("outer"), times.stage("inner"):
-    ...     pass
-    >>> sorted(times.seconds)
-    ['inner', 'outer']
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._running: list[str] = []
-        self._since = 0.0
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the time of the block for a stage."""
-        self._switch()
-        self._running.append(name)
-        try:
-            yield
-        finally:
-            self._switch()
-            self._running.pop()
-
-    def _switch(self) -> None:
-        """Give the time since the last change to the stage that ran."""
-        now = time.perf_counter()
-        if self._running:
-            name = self._running[-1]
-            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since
-        self._since = now
-
-
-def measured(times: StageTimes | None, name: str) -> AbstractContextManager[None]:
-    """Count the time of a block for a stage, where somebody wants to know it."""
-    return nullcontext() if times is None else times.stage(name)
 
 
 def in_notebook() -> bool:

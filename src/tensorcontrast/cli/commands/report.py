@@ -17,8 +17,6 @@ from tensorcontrast.errors import FileError
 
 __all__ = ["report", "report_place"]
 
-FORMATS = ("html", "md")
-
 
 def report(
     session: Session,
@@ -36,13 +34,7 @@ def report(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="PLACE", help="Folder, or name of a .html or .md file."
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="KIND", help="html (default) or md."),
+        typer.Option("--output", "-o", metavar="PLACE", help="Folder, or name of a .html file."),
     ] = None,
     diagnose: Annotated[
         bool,
@@ -61,19 +53,17 @@ def report(
     """
     from tensorcontrast import report as reports
 
-    place, kind = report_place(source, output, format, force=force)
+    place = report_place(source, output, force=force)
     model = models.load_whole(source)
     features = models.features_of(model)
     rec = stored.opened(session, data, reading, Cluster(), model=features)
     rec = stored.sampled(session, rec, features)
     with session.progress(f"report of {source}"):
-        command = _again(source, data, reading, place, kind, diagnose)
-        path = reports.model_report(
-            model, rec, place, format=kind, command=command, diagnose=diagnose
-        )
+        command = _again(source, data, reading, place, diagnose)
+        path = reports.model_report(model, rec, place, command=command, diagnose=diagnose)
     found = {"model": str(source), "data": rec.name, "samples": len(rec)}
     session.result(
-        {**found, "report": str(path), "format": kind, "seconds": round(session.seconds, 3)},
+        {**found, "report": str(path), "seconds": round(session.seconds, 3)},
         facts({"report": safe(path), "time": f"{session.seconds:.1f} s"}),
         summary=True,
     )
@@ -84,36 +74,24 @@ def _again(
     data: str,
     reading: recordings.Reading,
     place: Path,
-    kind: str,
     diagnose: bool,
 ) -> str:
     """Return the whole command that writes the same report again, quoted for a shell."""
     words = ["tensorcontrast", "report", str(source), "--data", data, *reading.arguments()]
     words += [] if diagnose else ["--no-diagnose"]
-    if place.suffix.lower() not in (".html", ".md"):
-        words += ["--format", kind]
     return shlex.join([*words, "-o", str(place), "--force"])
 
 
-def report_place(
-    source: Path, output: Path | None, format: str | None, *, force: bool
-) -> tuple[Path, str]:
-    """Where a report goes and of which kind it is; an older one named by ``-o`` is kept."""
-    if format is not None and format not in FORMATS:
-        raise UsageFailure(f"--format {format!r}: reports are {' or '.join(FORMATS)}")
-    suffix = "" if output is None else output.suffix.lower()
-    if suffix in (".html", ".md"):
-        if format is not None and suffix != f".{format}":
-            raise UsageFailure(f"-o {output} and --format {format} do not fit; name one of them")
-        kind = suffix.removeprefix(".")
-    else:
-        kind = format or "html"
+def report_place(source: Path, output: Path | None, *, force: bool) -> Path:
+    """Where a report goes; an older one named by ``-o`` is kept."""
     if output is None:
         output = source.with_name(f"{source.stem}-report")
     place = output.expanduser()
-    there = place if suffix in (".html", ".md") else place / f"report.{kind}"
+    if place.suffix.lower() not in ("", ".html"):
+        raise UsageFailure(f"-o {output}: reports are .html; give such a name or a folder")
+    there = place if place.suffix else place / "report.html"
     if there.exists() and not force:
         raise FileError(f"{there} exists and is not overwritten; pass --force or another place")
     if place.is_file() and there != place:
-        raise FileError(f"{place} is a file; name a folder, or a file ending in .html or .md")
-    return place, kind
+        raise FileError(f"{place} is a file; name a folder, or a file ending in .html")
+    return place

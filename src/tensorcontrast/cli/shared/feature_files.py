@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tensorcontrast.cli.shared.session import UsageFailure
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
-from tensorcontrast.utils.estimators import component_names
 from tensorcontrast.utils.names import csv_text
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["FORMATS", "check", "may_replace", "writing"]
 
@@ -123,6 +123,8 @@ def _facts(rec: Any, rows: slice) -> dict[str, Array]:
 
 def _table(features: Array, rec: Any, start: int) -> dict[str, Array]:
     """One column a feature, after what is known of each window."""
+    from tensorcontrast.utils.estimators import component_names
+
     table = _facts(rec, slice(start, start + len(features)))
     return table | dict(zip(component_names(features.shape[1]), features.T, strict=True))
 
@@ -184,9 +186,7 @@ def _parquet(target: Path, rec: Any, width: int, *, group_rows: int) -> Iterator
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    from tensorcontrast.readers.files import optional
-
-    return optional("pyarrow"), optional("pyarrow.parquet")
+    return optional("pyarrow", "data"), optional("pyarrow.parquet", "data")
 
 
 @contextmanager
@@ -361,6 +361,6 @@ def _sync(path: Path) -> None:
 
 
 def _zarr() -> Any:
-    from tensorcontrast.distributed.extra import package
+    from tensorcontrast.utils.optional import optional
 
-    return package("zarr")
+    return optional("zarr", "dask")

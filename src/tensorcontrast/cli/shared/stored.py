@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -92,9 +92,9 @@ class Cluster:
         if not self.wanted:
             yield
             return
-        from tensorcontrast.distributed.extra import package
+        from tensorcontrast.utils.optional import optional
 
-        distributed = package("distributed")
+        distributed = optional("distributed", "dask")
         log = logging.getLogger("distributed")
         level = log.level
         if not session.debug:
@@ -114,10 +114,12 @@ class Cluster:
     def _local(self, distributed: Any) -> Any:
         limit: dict[str, Any] = {}
         if self.memory_limit is not None:
-            from tensorcontrast.distributed.extra import package
+            from tensorcontrast.utils.optional import optional
 
             try:
-                limit["memory_limit"] = package("dask.utils").parse_bytes(self.memory_limit)
+                limit["memory_limit"] = optional("dask.utils", "dask").parse_bytes(
+                    self.memory_limit
+                )
             except (ValueError, KeyError) as error:
                 raise UsageFailure(
                     f"--memory-limit {self.memory_limit!r} is no size; write 4GB or 500MiB"
@@ -182,10 +184,12 @@ def open_data(data: str, options: recordings.Reading, cluster: Cluster) -> Store
                 f"{data} has {rec.fs:g} samples per second, not --fs {options.fs:g}"
             )
         rec = replace(rec, fs=float(options.fs))
-    return _picked_channels(rec, options.channel_names, data)
+    return _with_channels(rec, options.channel_names, data)
 
 
-def _picked_channels(rec: StoredRecordings, names: list[str] | None, data: str) -> StoredRecordings:
+def _with_channels(
+    rec: StoredRecordings, names: Sequence[str] | None, data: str
+) -> StoredRecordings:
     if names is None:
         return rec
     there = rec.channels or ()
@@ -355,21 +359,13 @@ def opened(
             "this model leaves missing values out (--missing mask), which is done in one process; "
             "leave --scheduler, --workers and --memory-limit out"
         )
-    rec = _with_channels(stored, recordings.channels_for(session, stored, model))
+    rec = _with_channels(stored, recordings.channels_for(session, stored, model), data)
     windows = recordings.windows_of_model(model, None)
     if rec.n_times > windows.length:
         rec = _cut(session, rec, windows)
     recordings.check_rate(rec, data, model)
     session.detail(f"{data}: {len(rec):,} windows in {rec.X.numblocks[0]:,} blocks")
     return rec
-
-
-def _with_channels(rec: StoredRecordings, names: tuple[str, ...] | None) -> StoredRecordings:
-    if names is None:
-        return rec
-    index = [(rec.channels or ()).index(name) for name in names]
-    units = tuple(rec.units[i] for i in index) if isinstance(rec.units, tuple) else rec.units
-    return replace(rec, X=rec.X[:, index], channels=names, units=units)
 
 
 def _cut(session: Session, rec: StoredRecordings, windows: recordings.Windows) -> StoredRecordings:
@@ -499,10 +495,10 @@ def _name(rec: StoredRecordings, channel: int) -> str:
 
 def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[Array]:
     """Features made by a running cluster, so many blocks ahead as it has threads, twice."""
-    from tensorcontrast.distributed import graph
-    from tensorcontrast.distributed.extra import package
+    from tensorcontrast.solvers import dask_graph as graph
+    from tensorcontrast.utils.optional import optional
 
-    client = package("distributed").get_client()
+    client = optional("distributed", "dask").get_client()
     ahead = 2 * max(1, sum(client.nthreads().values()))
     tasks = model.transform(rec).to_delayed().ravel().tolist()  # type: ignore[attr-defined]
     waiting: deque[Any] = deque()
@@ -537,7 +533,7 @@ def hashes_of(rec: Any, most: int | None = None) -> NDArray[np.int64]:
     """
     if isinstance(rec.X, np.ndarray):
         return hashes(rec.X)[:most]
-    from tensorcontrast.distributed import graph
+    from tensorcontrast.solvers import dask_graph as graph
 
     X = rec.X.rechunk({1: -1, 2: -1})
     tasks = graph.each(partial(_smallest_hashes, most=most), X.to_delayed().ravel().tolist())

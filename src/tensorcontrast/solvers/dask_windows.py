@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed import graph
-from tensorcontrast.distributed.extra import package
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast.solvers import dask_graph as graph
 from tensorcontrast.solvers.windows import BLOCK_VALUES, ArrayWindows, checked_rows, is_dask
 from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import as_array, as_float
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ class DaskWindows:
         cls, arrays: Sequence[Any], dtype: np.dtype[Any] | None, *, nan: bool
     ) -> DaskWindows:
         """Return windows that are a Dask array, or coupled blocks of which one is."""
-        da = package("dask.array")
+        da = optional("dask.array", "dask")
         sized = [
             a.compute_chunk_sizes() if is_dask(a) and _has_unknown_chunks(a) else a for a in arrays
         ]
@@ -107,7 +107,7 @@ class DaskWindows:
 
     def lazy_map(self, f: Callable[[Array], Array], width: int) -> Any:
         """Return ``f(block)`` (n, width) as a Dask array."""
-        da = package("dask.array")
+        da = optional("dask.array", "dask")
         parts = graph.each(_Map(f), self.tasks)
         return da.concatenate(
             [

@@ -18,10 +18,10 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed.extra import package
 from tensorcontrast.errors import TensorContrastError
 from tensorcontrast.solvers.windows import add
 from tensorcontrast.utils import threads
+from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
 #: A task that is still to run, or whose result is on a worker (``dask.delayed.Delayed``).
@@ -42,7 +42,7 @@ _LOST = {
 def shared(value: Any) -> Task:
     """Return a node of the graph that holds what many tasks need."""
     name = f"shared-{uuid4().hex}"
-    return package("dask").delayed(value, name=name, traverse=False)
+    return optional("dask", "dask").delayed(value, name=name, traverse=False)
 
 
 def each(
@@ -56,7 +56,7 @@ def each(
     With ``groups`` each task stays with the worker of its block: where blocks are small a
     scheduler may else make the next one of them wherever a worker is free.
     """
-    call = package("dask").delayed(called, pure=False)
+    call = optional("dask", "dask").delayed(called, pure=False)
     function_node = shared(function)
     name = kind(function)
     homes = groups.home_of() if groups is not None else {}
@@ -70,7 +70,7 @@ def each(
 def persisted(tasks: Sequence[Task]) -> list[Task]:
     """Run the tasks and leave their results where they were made."""
     with cluster_errors():
-        return list(package("dask").persist(*tasks))
+        return list(optional("dask", "dask").persist(*tasks))
 
 
 def persisted_evenly(tasks: Sequence[Task], sizes: Sequence[int]) -> list[Task]:
@@ -86,7 +86,7 @@ def persisted_evenly(tasks: Sequence[Task], sizes: Sequence[int]) -> list[Task]:
     with cluster_errors():
         for address in dict.fromkeys(homes):
             places = [i for i, home in enumerate(homes) if home == address]
-            here = package("dask").persist(
+            here = optional("dask", "dask").persist(
                 *(tasks[i] for i in places), workers=[address], allow_other_workers=True
             )
             out.update(zip(places, here, strict=True))
@@ -97,8 +97,8 @@ def _even_homes(sizes: Sequence[int]) -> list[str]:
     """Return the address of a worker for each block; nothing without a cluster."""
     if "distributed" not in sys.modules:
         return []
-    distributed = package("distributed")
-    scheduler = package("dask.base").get_scheduler()
+    distributed = optional("distributed", "dask")
+    scheduler = optional("dask.base", "dask").get_scheduler()
     client = getattr(scheduler, "__self__", None)
     if not isinstance(client, distributed.Client):
         return []
@@ -115,7 +115,7 @@ def _even_homes(sizes: Sequence[int]) -> list[str]:
 def computed(tasks: Sequence[Task]) -> list[Any]:
     """Run the tasks and bring their results here."""
     with cluster_errors():
-        return list(package("dask").compute(*tasks))
+        return list(optional("dask", "dask").compute(*tasks))
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def total_over(
     """
     if groups is None:
         return tree_reduce(each(function, blocks))
-    call = package("dask").delayed(_over, pure=False)
+    call = optional("dask", "dask").delayed(_over, pure=False)
     function_node, name = shared(function), kind(function)
     tasks = []
     for group, home in zip(groups.places, groups.homes, strict=True):
@@ -169,7 +169,7 @@ def tree_reduce(tasks: Sequence[Task]) -> list[Array]:
 
     Eight are added at a time; what the last few give is added here: one journey less for each sum.
     """
-    added = package("dask").delayed(add, pure=False)
+    added = optional("dask", "dask").delayed(add, pure=False)
     level = list(tasks)
     while len(level) > FAN_IN:
         level = [added(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
@@ -199,14 +199,14 @@ def pin_to_worker(address: str) -> Any:
     """Keep the tasks that are made in this context to a worker, as long as it lives."""
     if not address:
         return nullcontext()
-    return package("dask").annotate(workers=[address], allow_other_workers=True)
+    return optional("dask", "dask").annotate(workers=[address], allow_other_workers=True)
 
 
 def by_worker(tasks: Sequence[Task]) -> Groups | None:
     """Return groups of persisted tasks, one a thread of a worker; None without workers."""
     if "distributed" not in sys.modules:
         return None
-    distributed = package("distributed")
+    distributed = optional("distributed", "dask")
     futures = {task.key: future for task in tasks for future in distributed.futures_of(task)}
     if len(futures) < len(tasks):
         return None
