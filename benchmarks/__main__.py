@@ -6,10 +6,11 @@ import sys
 import time
 from functools import partial
 
-from benchmarks import decompose, latency, memory, peers, ptbxl, scale, signals
+from benchmarks import decompose, engine, latency, memory, peers, ptbxl, scale, signals
 from benchmarks.common import Row, show, write
 
 SUITES = {
+    "engine": ("Engine", engine.rows),
     "decompose": ("Decomposition", decompose.rows),
     "signals": ("Signals to tensors", signals.rows),
     "latency": ("Single windows and live signals", latency.rows),

@@ -1,7 +1,7 @@
 """Fits on Dask workers against the serial fit, and the bytes that an iteration moves.
 
 ``python -m benchmarks.distributed [time] [traffic] [growth]`` measures at full size and prints
-the tables that docs/explanation/distributed.md has; ``--quick`` does so with few windows, to see
+the tables; ``--quick`` does so with few windows, to see
 that it runs. Traffic is counted in the comms of every worker, both ways: data, partial sums, tasks
 and heartbeats alike.
 ``growth`` fits signals that are made on the workers, 50,000 and 200,000 windows of them and, with

@@ -24,7 +24,7 @@ from tensorcontrast import (
 from tensorcontrast.datasets import make_synthetic
 from tensorcontrast.decompose.inputs import Joined
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.features import _nuisance_differences
+from tensorcontrast.features import nuisance_differences
 from tensorcontrast.tensorize.blocks import SignalBlocks
 from tensorcontrast.utils import checks
 
@@ -76,7 +76,7 @@ def test_equals_its_parts_by_hand(rec, algorithm1):
     model = made(rec, part, augment=steps, random_state=7).fit(rec.X)
     blocks = SignalBlocks(tuple(model.tensorize_))
     if algorithm1 is None:
-        rows = _nuisance_differences(rec.X, blocks, steps)
+        rows = nuisance_differences(rec.X, blocks, steps)
         extra = {"nuisance": Joined(rows, blocks.dims)}
     else:
         extra = {"view": Joined(blocks.rows(steps(rec.X, checks.generator(7))), blocks.dims)}

@@ -326,6 +326,14 @@ class ContrastiveFeatures(
             raise KeyboardInterrupt(f"{name}: {interrupted}")
         return kept
 
+    def keep(self, X: Any, windows: NDArray[np.intp]) -> KeptRows:
+        """Return of some windows of X what :meth:`fit_and_keep` returns, without a fit."""
+        signals, blocks = np.asarray(self.checked_signals(X)), self.signal_blocks
+        differences = None
+        if self.missing == "error" and self.augment_ is not None:
+            differences = nuisance_differences(some_windows(signals), blocks, self.augment_)
+        return KeptRows(blocks, windows, self.rows(signals[windows]), differences)
+
     def _learn(
         self, X: Any, y: Any, windows: Any, init: Any, autosave: Any, every: int
     ) -> tuple[dict[str, Any], KeptRows | None, str]:
@@ -391,7 +399,7 @@ class ContrastiveFeatures(
             wanted = windows is not None and self.missing == "error"
             if wanted or _takes_nuisance(decompose):
                 with stage("nuisance covariance", show=bool(self.verbose)):
-                    differences = _nuisance_differences(few, blocks, augment)
+                    differences = nuisance_differences(few, blocks, augment)
             if differences is not None and _takes_nuisance(decompose):
                 extra["nuisance"] = Joined(differences, blocks.dims)
             with tempfile.TemporaryDirectory(prefix="tensorcontrast-") as folder:
@@ -692,7 +700,7 @@ class ContrastiveFeatures(
                 augmented = _augmented(signals, self.augment_, rng, blocks)
                 extra["view"] = _as_taken(blocks.rows(augmented), blocks, decompose)
             if nuisance and _takes_nuisance(decompose) and self.augment_ is not None:
-                differences = _nuisance_differences(some_windows(signals), blocks, self.augment_)
+                differences = nuisance_differences(some_windows(signals), blocks, self.augment_)
                 if differences is not None:
                     extra["nuisance"] = Joined(differences, blocks.dims)
         return tensors, some, extra
@@ -894,7 +902,7 @@ def _takes_nuisance(decompose: Any) -> bool:
     return able and decompose.missing == "error"
 
 
-def _nuisance_differences(few: Array, blocks: SignalBlocks, augment: Any) -> Array | None:
+def nuisance_differences(few: Array, blocks: SignalBlocks, augment: Any) -> Array | None:
     """Differences (m, i) between rows of two draws of each step of an augmentation. Equation E23.
 
     None where no step changes anything.

@@ -350,3 +350,37 @@ def test_suggestions_are_those_of_its_rows_and_probabilities(rec, model):
     others = model.suggest(rec.X, 8, y, exclude=found, groups=rec.groups, random_state=0)
     assert not set(others) & set(found)
     assert model.suggest(rec, 3).tolist() == []  # all windows of the recordings have a label
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("groups", np.zeros((90, 2))),
+        ("groups", [1, 2]),
+        ("groups", [None] * 45 + ["a"] * 45),
+        ("groups", {"a": 1}),
+        ("recording", np.zeros((90, 2))),
+        ("recording", [np.nan] * 90),
+    ],
+)
+def test_odd_groups_and_recordings_are_refused_by_name(rec, name, value):
+    with pytest.raises(InvalidInputError, match=name):
+        small(smooth="viterbi", dwell=3.0).fit(rec.X[:90], few(rec.y)[:90], **{name: value})
+
+
+@pytest.mark.parametrize("rows", ["abc", np.zeros((3, 3)), [["a"]] * 4, np.zeros(5)])
+def test_odd_rows_are_refused_by_name(rec, model, rows):
+    for use in (lambda: model.refit(rec, few(rec.y), rows=rows), lambda: model.proba_of_rows(rows)):
+        with pytest.raises(InvalidInputError, match="rows"):
+            use()
+
+
+def test_a_classifier_on_fitted_features_is_that_of_a_fit(rec, model):
+    features = model.extractor_
+    other = ContrastiveClassifier.on_features(features, rec, few(rec.y), random_state=0)
+    assert other.extractor_ is features
+    agree = np.mean(other.predict(rec) == model.predict(rec))
+    assert agree > 0.95
+    W, rows = other.features_and_rows(rec[:5])
+    np.testing.assert_allclose(W, features.transform(rec[:5]), atol=1e-4)
+    np.testing.assert_allclose(rows, other.rows(rec[:5]), atol=1e-5)

@@ -11,11 +11,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from tensorcontrast.cp.graph import SignedGraph, label_change
 from tensorcontrast.cp.kmeans import (
-    MAX_WARM_STEPS,
+    MAX_STEPS,
     class_sums,
     cluster,
     cluster_space,
-    first_centers,
     nearest,
 )
 from tensorcontrast.errors import InvalidInputError
@@ -223,16 +222,14 @@ def test_repeatable_to_the_bit(dtype):
         np.testing.assert_array_equal(again, warm[0][1])
 
 
-def test_the_order_of_windows_and_rounding_do_not_matter():
+def test_rounding_hardly_matters():
     rng = np.random.default_rng(0)
     W = rng.standard_normal((500, 6))
-    order = rng.permutation(500)
-    labels, _ = cluster(W, 20)
-    turned, _ = cluster(W[order], 20)
-    np.testing.assert_array_equal(turned, labels[order])
-    np.testing.assert_allclose(first_centers(W[order], 20), first_centers(W, 20), atol=1e-12)
-    near, _ = cluster(W + 1e-9 * rng.standard_normal(W.shape), 20)
+    labels, _ = cluster(W, 20, n_starts=1)
+    near, _ = cluster(W + 1e-9 * rng.standard_normal(W.shape), 20, n_starts=1)
     np.testing.assert_array_equal(near, labels)
+    near, _ = cluster(W + 1e-4 * rng.standard_normal(W.shape), 20, n_starts=1)
+    assert np.mean(near == labels) > 0.95
 
 
 def test_warm_steps_are_those_of_lloyd():
@@ -241,7 +238,7 @@ def test_warm_steps_are_those_of_lloyd():
     V = cluster_space(W)
     centers = V[:4].copy()
     labels, found = cluster(W, 4, centers=centers)
-    slow = KMeans(4, init=centers, n_init=1, max_iter=MAX_WARM_STEPS, tol=0).fit(V)
+    slow = KMeans(4, init=centers, n_init=1, max_iter=MAX_STEPS, tol=0).fit(V)
     np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
     np.testing.assert_array_equal(labels, slow.labels_)
 

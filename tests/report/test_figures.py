@@ -33,7 +33,7 @@ def rec():
 
 
 def fitted(rec, **params):
-    params = {"decompose": PLC(rank=5, tol=1e-3), "random_state": 0, **params}
+    params = {"decompose": PLC(rank=5), "random_state": 0, **params}
     return ContrastiveFeatures(**params).fit(rec)
 
 
@@ -188,6 +188,11 @@ def test_components_of_networks_are_patterns(rec):
 
 def test_bad_input(rec):
     model = fitted(rec)
+    with pytest.raises(TensorContrastError, match="ContrastiveFeatures"):
+        plot_components(model.decompose_)
+    for wrong in (0, -1, "many", True):
+        with pytest.raises(TensorContrastError, match="n_components"):
+            plot_components(model, n_components=wrong)
     W = model.transform(rec)
     with pytest.raises(TensorContrastError, match="together"):
         plot_components(model, features=W)

@@ -171,7 +171,8 @@ def test_n_init_keeps_the_best_finished_or_running_fit(X):
     assert model.reconstruction_error_ <= first.reconstruction_error_ + 1e-9
 
 
-@pytest.mark.parametrize("trial", [1, 2, 3, 5])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("trial", [1, 2, 3])
 def test_ctrl_c_while_beta_is_sought_comes_out(trial, X):
     starts = []
 

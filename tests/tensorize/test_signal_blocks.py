@@ -307,7 +307,7 @@ class Counted:
 def test_E23_nuisance_is_the_difference_of_two_draws_of_each_step(rec):
     blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
     steps = augment.Compose((augment.Jitter(0.05), augment.Scale(0.1)))
-    found = features._nuisance_differences(rec.X, blocks, steps)
+    found = features.nuisance_differences(rec.X, blocks, steps)
     assert found.shape == (2 * 60, blocks.size)
     rng = np.random.default_rng(0)
     for step, rows in zip(steps.steps, (found[:60], found[60:]), strict=True):
@@ -315,7 +315,7 @@ def test_E23_nuisance_is_the_difference_of_two_draws_of_each_step(rec):
         np.testing.assert_allclose(rows, first - second, rtol=1e-5, atol=1e-6)
     # One step that is not a sequence of others.
     own = Counted(1)
-    (found,) = blocks.split(features._nuisance_differences(rec.X, blocks, own))
+    (found,) = blocks.split(features.nuisance_differences(rec.X, blocks, own))
     assert own.calls == 2
     assert not found[:, 0].any()
     assert found[:, 1].any()
@@ -324,15 +324,15 @@ def test_E23_nuisance_is_the_difference_of_two_draws_of_each_step(rec):
 def test_nuisance_is_of_a_bounded_number_of_windows(rec, monkeypatch):
     blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
     monkeypatch.setattr(features, "MAX_NUISANCE_WINDOWS", 25)
-    assert len(features._nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 20
+    assert len(features.nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 20
     monkeypatch.setattr(features, "MAX_NUISANCE_VALUES", 10 * blocks.size)
-    assert len(features._nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 10
+    assert len(features.nuisance_differences(rec.X, blocks, augment.Scale(0.1))) == 10
 
 
 def test_an_augmentation_that_changes_nothing_gives_no_nuisance(rec):
     blocks = SignalBlocks(tuple(fitted(rec.X, Flat())))
-    assert features._nuisance_differences(rec.X, blocks, lambda X, rng: X) is None
-    assert features._nuisance_differences(rec.X, blocks, augment.Compose(())) is None
+    assert features.nuisance_differences(rec.X, blocks, lambda X, rng: X) is None
+    assert features.nuisance_differences(rec.X, blocks, augment.Compose(())) is None
     found = made(rec, PLC(**FAST, gamma=0.0), augment=augment.Compose(())).fit(rec.X)
     assert found.decompose_.nuisance_gains_ is None
     assert np.isfinite(found.transform(rec.X)).all()

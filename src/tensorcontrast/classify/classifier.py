@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -36,7 +36,7 @@ from tensorcontrast.classify.linear import (
 )
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.features import ContrastiveFeatures, KeptRows
 from tensorcontrast.io.model_files import SavedMixin
 from tensorcontrast.live import ClassStream
 from tensorcontrast.recordings import Recordings
@@ -51,7 +51,7 @@ from tensorcontrast.utils.estimators import (
 from tensorcontrast.utils.labels import (
     UNKNOWN,
     Labels,
-    check_length,
+    check_groups,
     is_target,
     label_array,
     read_labels,
@@ -273,8 +273,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-        n = len(given.signals)
-        some = np.linspace(0, n - 1, min(n, MAX_WINDOWS)).astype(np.intp)
+        some = _evenly(len(given.signals))
         labelled = np.flatnonzero(given.labels.codes >= 0)
         kept = extractor.fit_and_keep(
             X if isinstance(X, Recordings) else given.signals,
@@ -282,14 +281,26 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
             **options,
         )
         assert kept is not None  # these windows were asked for
+        return self._learn_on(extractor, kept, given, some, rng)
+
+    def _learn_on(
+        self,
+        extractor: ContrastiveFeatures,
+        kept: KeptRows,
+        given: _Given,
+        some: NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> dict[str, Any]:
+        """Return the learned attributes on fitted features; ``some`` windows scale the rows."""
         components = mean = deviation = None
-        if self.classifier != "features" and not masked:
+        if self.classifier != "features" and extractor.missing == "error":
             components = asdict(learn_components(kept, some))
         if self.classifier != "blocks":
             W = np.asarray(extractor.features_of_rows(kept.of(some)), dtype=np.float64)
             mean, deviation = W.mean(axis=0), W.std(axis=0)
             deviation = np.where(deviation > 0, deviation, 1.0)
         maker = ClassifierRows.from_learned(extractor, mean, deviation, components)
+        labelled = np.flatnonzero(given.labels.codes >= 0)
         rows = maker.of_rows(kept.of(labelled))
         return {
             "extractor_": extractor,
@@ -300,6 +311,39 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
             **self._learn_classes(given, rows, rng),
             "n_features_in_": int(given.signals.shape[1]),
         }
+
+    @classmethod
+    def on_features(
+        cls,
+        features: ContrastiveFeatures,
+        X: Any,
+        y: Any = None,
+        *,
+        groups: Any = None,
+        recording: Any = None,
+        **params: Any,
+    ) -> Self:
+        """Return a classifier on fitted features, which stay as they are.
+
+        Parameters
+        ----------
+        features : ContrastiveFeatures
+            Fitted.
+        X, y, groups, recording
+            As in :meth:`fit`.
+        **params : Any
+            Parameters of this class.
+        """
+        model = cls(clone(features), **params)
+        checks.check_parameters(model)
+        masked = features.missing == "mask"
+        given = _Given.read(X, y, groups, recording, masked, model.smooth is not None)
+        some = _evenly(len(given.signals))
+        labelled = np.flatnonzero(given.labels.codes >= 0)
+        kept = features.keep(X, np.union1d(some, labelled))
+        rng = checks.generator(model.random_state)
+        assign_learned(model, model._learn_on(features, kept, given, some, rng))
+        return model
 
     def refit(
         self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None, rows: Any = None
@@ -321,11 +365,8 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         masked = self.extractor_.missing == "mask"
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
         self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
-        if rows is not None and np.shape(rows) != (len(given.signals), self.coef_.shape[1]):
-            raise InvalidInputError(
-                f"rows has shape {np.shape(rows)}, not {(len(X), self.coef_.shape[1])}; pass "
-                "what rows(X) of this classifier returns"
-            )
+        if rows is not None:
+            rows = self._checked_rows(rows, len(given.signals))
         rng = checks.generator(self.random_state)
         labelled = np.flatnonzero(given.labels.codes >= 0)
         if rows is None:
@@ -654,12 +695,33 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         scores[~judged] = 0
         return np.asarray(softmax(scores / self.temperature_)), judged
 
+    def features_and_rows(self, X: Any) -> tuple[Array, Array]:
+        """Features (n, r) and :meth:`rows` (n, q) of windows, which are tensorized once."""
+        check_is_fitted(self, "coef_")
+        signals, extractor = self._checked_signals(X), self.extractor_
+        if self._classifier_rows.components is None:
+            return extractor.transform(signals), self._classifier_rows(signals)
+        entries = extractor.rows(signals)
+        return extractor.features_of_rows(entries), self._classifier_rows.of_rows(entries)
+
+    def _checked_rows(self, rows: Any, n: int | None = None) -> Array:
+        """Rows that a caller has kept; raise where they are not those of this classifier."""
+        shape = (np.shape(rows)[0] if n is None and np.ndim(rows) else n, self.coef_.shape[1])
+        found = rows if hasattr(rows, "dtype") else np.asarray(rows)
+        if np.shape(found) != shape or found.dtype.kind != "f":
+            raise InvalidInputError(
+                f"rows holds {found.dtype} of shape {np.shape(found)}, not numbers of shape "
+                f"{shape}; pass what rows(X) of this classifier returns"
+            )
+        return np.asarray(found)
+
     def proba_of_rows(self, rows: Array) -> Array:
         """Probability of each class (n, k) of windows whose :meth:`rows` are known.
 
         Each window for itself, whatever ``smooth`` is.
         """
         check_is_fitted(self, "coef_")
+        rows = self._checked_rows(rows)
         coef = self.coef_.T.astype(rows.dtype)
         return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_))
 
@@ -742,6 +804,11 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         return tags
 
 
+def _evenly(n: int) -> NDArray[np.intp]:
+    """Windows that components and the scale of features are learned from."""
+    return np.linspace(0, n - 1, min(n, MAX_WINDOWS)).astype(np.intp)
+
+
 def softmax(scores: Array) -> Array:
     """Probabilities (n, k) of scores."""
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -794,8 +861,7 @@ class _Given:
         if groups is None and isinstance(X, Recordings):
             groups = X.groups
         if groups is not None:
-            groups = np.asarray(groups)
-            check_length(groups, len(signals), "groups")
+            groups = check_groups(groups, len(signals))
         known = recording is not None or "recording" in getattr(X, "columns", {})
         runs = list(_runs(X, recording, len(signals))) if known or ordered else []
         return cls(signals, labels, groups, runs)
@@ -859,8 +925,7 @@ def _check_classes(labels: Labels) -> None:
 def _runs(X: Any, recording: Any, n_windows: int) -> Iterator[NDArray[np.intp]]:
     """Windows that follow each other."""
     if recording is not None:
-        check_length(recording, n_windows, "recording")
-        return smoothing.runs_of(np.asarray(recording), None)
+        return smoothing.runs_of(check_groups(recording, n_windows, "recording"), None)
     columns = X.columns if isinstance(X, Recordings) else {}
     if "recording" not in columns:
         raise InvalidInputError(

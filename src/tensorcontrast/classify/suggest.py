@@ -25,7 +25,7 @@ from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_array
-from tensorcontrast.utils.labels import check_length, read_labels
+from tensorcontrast.utils.labels import check_groups, read_labels
 
 __all__ = ["class_probabilities", "feature_rows", "order_rows", "reduced_rows", "suggest_windows"]
 
@@ -157,8 +157,7 @@ def order_rows(
     codes = labels.codes
     group_of = None
     if groups is not None:
-        check_length(groups, n_windows, "groups")
-        group_of = np.unique(np.asarray(groups).astype(np.str_), return_inverse=True)[1]
+        group_of = np.unique(check_groups(groups, n_windows), return_inverse=True)[1]
     barred = _excluded(exclude, n_windows)
     unsure = _unsureness(rows, codes, len(labels.classes), probability)
     rng = checks.generator(random_state)

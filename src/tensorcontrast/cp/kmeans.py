@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
@@ -16,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import threads
 
-__all__ = ["class_sums", "cluster", "cluster_space", "first_centers", "nearest"]
+__all__ = ["class_sums", "cluster", "cluster_space", "nearest"]
 
 Array = NDArray[Any]
 
-MAX_STEPS, MAX_WARM_STEPS = 10, 4
-"""Lloyd steps: from the first centres, and from those of the last iteration."""
+MAX_STEPS = 4
+"""Lloyd steps from one set of centres."""
 
 
 def class_sums(labels: NDArray[np.intp], V: Array, n_classes: int) -> Array:
@@ -48,6 +46,8 @@ def cluster(
     *,
     clusterer: Any = None,
     centers: Array | None = None,
+    n_starts: int = 10,
+    seed: int = 0,
 ) -> tuple[NDArray[np.intp], Array]:
     """Pseudo labels of the features W (n, r).
 
@@ -57,10 +57,15 @@ def cluster(
     n_clusters : int
         Used by the default clustering only.
     clusterer : scikit-learn clusterer, optional
-        Anything with ``fit_predict``; it is cloned. By default k-means, from ``centers`` where
-        these are given, or else from :func:`first_centers`.
+        Anything with ``fit_predict``; it is cloned. By default a few steps of k-means, from
+        ``centers`` where these are given, or else from rows that are drawn.
     centers : (k, r) array, optional
         Last centres, in the space of :func:`cluster_space`.
+    n_starts : int, default=10
+        Sets of rows that are drawn; the tightest clusters are kept. With 1, rows that differ by
+        rounding give nearly the same clusters: nothing is compared.
+    seed : int
+        For the rows that are drawn.
 
     Returns
     -------
@@ -78,66 +83,23 @@ def cluster(
             f"n_samples={len(W)} is fewer than n_clusters={n_clusters}; pass a smaller n_clusters "
             "or more windows"
         )
-    steps = MAX_WARM_STEPS
-    if centers is None or centers.shape != (n_clusters, W.shape[1]):
-        centers, steps = first_centers(V, n_clusters), MAX_STEPS
+    if centers is not None and centers.shape == (n_clusters, W.shape[1]):
+        starts = [centers]
+    else:
+        rng = np.random.default_rng(seed)
+        drawn = [rng.choice(len(V), n_clusters, replace=False) for _ in range(n_starts)]
+        starts = [V[np.sort(rows)] for rows in drawn]
     # One OpenMP thread: sums over threads come in no fixed order, and a fit must be repeatable
     # to the bit. Duplicate points are no reason to warn at every iteration.
-    with threads.single("openmp"), threads.quiet(ConvergenceWarning):
-        model = KMeans(n_clusters, init=centers, n_init=1, max_iter=steps)
-        found = model.fit(V.astype(np.float64)).cluster_centers_.astype(V.dtype)
-    return nearest(V, found), found
-
-
-def first_centers(V: Array, n_clusters: int) -> Array:
-    """Centres (k, r) that k-means starts from: the rows of V (n, r), divided again and again.
-
-    The part with the largest sum of squared deviations is divided at its mean along its leading
-    principal component, until there are as many parts as clusters. Nothing is drawn, so that rows
-    that differ by rounding, or come in another order, give the same clusters.
-
-    References
-    ----------
-    T. Su, J. G. Dy (2007), "In search of deterministic methods for initializing K-means and
-    Gaussian mixture clustering", Intelligent Data Analysis 11 (PCA-Part).
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [9.0, 1.0]])
-    >>> first_centers(rows, 2).tolist()
-    [[0.0, 0.5], [9.0, 0.5]]
-    """
     exact = V.astype(np.float64)
-    parts = [_Part.of(exact)]
-    with threads.single("blas"):
-        while len(parts) < n_clusters:
-            place = max(range(len(parts)), key=lambda i: (parts[i].scatter, len(parts[i].rows)))
-            parts[place : place + 1] = parts[place].halves()
-    return np.stack([part.mean for part in parts])
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some rows, their mean, and the sum of their squared deviations from it."""
-
-    rows: Array
-    mean: Array
-    scatter: float
-
-    @classmethod
-    def of(cls, rows: Array) -> _Part:
-        mean = rows.mean(axis=0)
-        return cls(rows, mean, float(np.square(rows - mean).sum()))
-
-    def halves(self) -> list[_Part]:
-        centred = self.rows - self.mean
-        _, vectors = scipy.linalg.eigh(centred.T @ centred)
-        axis = vectors[:, -1]
-        along = centred @ (axis * np.sign(axis.sum() or 1.0))
-        above = along > 0
-        if not above.any() or above.all():  # rows that are all alike
-            above = np.arange(len(along)) >= len(along) // 2
-        return [_Part.of(self.rows[~above]), _Part.of(self.rows[above])]
+    with threads.single("openmp"), threads.quiet(ConvergenceWarning):
+        models = [
+            KMeans(n_clusters, init=start, n_init=1, max_iter=MAX_STEPS).fit(exact)
+            for start in starts
+        ]
+    best = min(models, key=lambda model: float(model.inertia_))
+    found = best.cluster_centers_.astype(V.dtype)
+    return nearest(V, found), found
 
 
 def _by(clusterer: Any, V: Array) -> tuple[NDArray[np.intp], Array]:

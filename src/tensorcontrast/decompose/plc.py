@@ -527,7 +527,7 @@ class PLC(CPEstimator):
         """Pseudo class of each window from its features W (n, r), known labels put in. E2."""
         if known is not None and (known >= 0).all():
             return known
-        classes, _ = cluster(W, min(count, len(W)), clusterer=self.clusterer)
+        classes, _ = cluster(W, min(count, len(W)), clusterer=self.clusterer, n_starts=1)
         if known is None:
             return classes
         likely = known if self.graph == "true" else likely_classes(W, known)[0]

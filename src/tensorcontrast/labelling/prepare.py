@@ -10,29 +10,25 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.manifold import TSNE
 
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.classify.block_rows import unit_rows
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastError
-from tensorcontrast.features import ContrastiveFeatures, KeptRows
-from tensorcontrast.features import _nuisance_differences as nuisance_differences
+from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.features import nuisance_differences as nuisance_differences
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.io.model_files import load_model
 from tensorcontrast.recordings import Recordings
-from tensorcontrast.recordings.signals import some_windows
-from tensorcontrast.utils.estimators import changed_fitted, with_learned
 
-__all__ = ["Prepared", "Settings", "cache_folder", "classifier_on", "fingerprint", "prepare"]
+__all__ = ["Prepared", "Settings", "cache_folder", "fingerprint", "prepare"]
 
 Array = NDArray[Any]
 Progress = Callable[..., None]
@@ -214,35 +210,6 @@ def _digest(model: ContrastiveFeatures | ContrastiveClassifier, rec: Recordings)
     return found.hexdigest()
 
 
-class _Fitted(ContrastiveFeatures):
-    """Features that stay as they are when a classifier is fitted."""
-
-    def __sklearn_clone__(self) -> Self:
-        return self
-
-    def fit_and_keep(
-        self, X: Any, y: Any = None, windows: NDArray[np.intp] | None = None, **options: Any
-    ) -> KeptRows:
-        signals, blocks = np.asarray(self.checked_signals(X)), self.signal_blocks
-        index = np.arange(len(signals)) if windows is None else windows
-        differences = None
-        if self.missing == "error" and self.augment_ is not None:
-            differences = nuisance_differences(some_windows(signals), blocks, self.augment_)
-        return KeptRows(blocks, index, blocks.rows(signals[index]), differences)
-
-
-def classifier_on(
-    features: ContrastiveFeatures, X: Any, y: Any = None, **options: Any
-) -> ContrastiveClassifier:
-    """Train a classifier on fitted features, which stay as they are."""
-    frozen = copy(features)
-    frozen.__class__ = _Fitted
-    made = ContrastiveClassifier(frozen, **options).fit(X, y)
-    rows = replace(made._classifier_rows, extractor=features)
-    made = changed_fitted(made, features=clone(features))
-    return with_learned(made, extractor_=features, _classifier_rows=rows)
-
-
 def _classifier(
     rec: Recordings,
     model: ContrastiveFeatures | ContrastiveClassifier | None,
@@ -259,7 +226,7 @@ def _classifier(
     if model is None:
         features = features or ContrastiveFeatures(random_state=0)
         return ContrastiveClassifier(features, random_state=0).fit(bare, y)
-    return classifier_on(model, bare, y, random_state=0)
+    return ContrastiveClassifier.on_features(model, bare, y, random_state=0)
 
 
 def _compute(
@@ -274,8 +241,9 @@ def _compute(
         features = []
         for begin in range(0, n, BLOCK_WINDOWS):
             some = rec.X[begin : begin + BLOCK_WINDOWS]
-            features.append(np.asarray(model.extractor_.transform(some), dtype=np.float32))
-            rows[begin : begin + BLOCK_WINDOWS] = model.rows(some)
+            W, found = model.features_and_rows(some)
+            features.append(np.asarray(W, dtype=np.float32))
+            rows[begin : begin + BLOCK_WINDOWS] = found
             progress(text="rows of the classifier", done=begin + len(some), total=n)
         rows.flush()
         del rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,14 @@ def describe_components(
     >>> len(found), found[0].classes
     (4, ('class0', 'class1', 'class2'))
     """
+    if not isinstance(model, ContrastiveFeatures):
+        raise InvalidInputError(
+            f"a {type(model).__name__} of tensors has no channels and frequencies that are known; "
+            "pass a fitted ContrastiveFeatures, of which it can be the decompose="
+        )
+    whole = isinstance(n_components, Integral) and not isinstance(n_components, bool)
+    if n_components is not None and not (whole and n_components > 0):
+        raise InvalidInputError(f"n_components is {n_components!r}; pass a whole number above 0")
     spectrogram = model.spectrogram_
     linear = isinstance(model.decompose_, CPEstimator)
     pattern = spectrogram is not None and len(model.factors_) == 3

@@ -85,7 +85,7 @@ def plot_components(
         features=features,
         y=y,
         classes=classes,
-        n_components=max(1, n_components),
+        n_components=n_components,
         recordings=recordings,
     )
     first = found[0]

@@ -43,6 +43,8 @@ __all__ = [
     "warn_unused",
 ]
 
+Array = NDArray[Any]
+
 UNKNOWN = "-1, None, NaN or ''"
 """What a message names as ways to write an unknown label."""
 
@@ -138,6 +140,22 @@ def check_length(y: Any, n_windows: int | None, name: str = "y") -> None:
             f"{name} has {shape[0] if shape else 'no'} labels but X has {n_windows} windows; "
             "pass one label per window"
         )
+
+
+def check_groups(values: Any, n_windows: int, name: str = "groups") -> Array:
+    """Return the group of each window as text; raise where there is not one for each."""
+    check_length(values, n_windows, name)
+    array = label_array(values)
+    if array.ndim != 1:
+        raise InvalidInputError(
+            f"{name} has shape {array.shape}; pass one name or number per window"
+        )
+    missing = [k for k, value in enumerate(array.tolist()) if value is None or value != value]
+    if missing:
+        raise InvalidInputError(
+            f"{name}[{missing[0]}] is {array[missing[0]]}; every window needs a name or number"
+        )
+    return np.asarray(array.astype(np.str_))
 
 
 def is_target(y: Any) -> bool:

@@ -151,8 +151,7 @@ def learn_classes(
     max_bytes: int = MAX_BYTES_FOR_CLASSIFIER,
 ) -> ContrastiveClassifier:
     """Return a model, trained with some windows of a store, whose features are fitted."""
-    from tensorcontrast.classify import smoothing
-    from tensorcontrast.labelling.prepare import classifier_on
+    from tensorcontrast.classify import ContrastiveClassifier, smoothing
 
     chosen = chosen_windows(rec, max_bytes)
     n_labels, n_used = int((rec.y >= 0).sum()), int((rec.y[chosen] >= 0).sum())
@@ -161,7 +160,9 @@ def learn_classes(
     smooth = model.smooth
     options = {**model.get_params(deep=False), "smooth": None}
     del options["features"]
-    model = classifier_on(fitted, taken(rec, chosen), **options).set_params(smooth=smooth)
+    model = ContrastiveClassifier.on_features(fitted, taken(rec, chosen), **options).set_params(
+        smooth=smooth
+    )
     if "recording" in rec.columns:  # neighbours are known from all windows alone
         names = rec.y if rec.classes is None else np.array([*rec.classes, ""])[rec.y]
         place = {name: k for k, name in enumerate(model.classes_.tolist())}
