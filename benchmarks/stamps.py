@@ -18,7 +18,16 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "howto" / "benchmarks.md"
 #: Below ``src/tensorcontrast``: from signals to features and classes.
-NUMERICAL = ("augment", "classify", "cp", "decompose", "features.py", "solvers", "tensorize")
+NUMERICAL = (
+    "augment",
+    "classify",
+    "cp",
+    "decompose",
+    "features.py",
+    "readout.py",
+    "solvers",
+    "tensorize",
+)
 BEGIN, END = "```text\nresults of earlier sources:\n", "```"
 
 

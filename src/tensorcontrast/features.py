@@ -495,7 +495,7 @@ class ContrastiveFeatures(
         if self.missing == "mask" and "missing" not in part.get_params():
             raise InvalidInputError(
                 f"missing='mask': {type(part).__name__} cannot leave missing values out; "
-                "use SpectrogramTensor with CPD, ATD or PLC, or fill the gaps"
+                "use SpectrogramTensor with CPD or PLC, or fill the gaps"
             )
         return self.missing == "mask"
 

@@ -9,7 +9,6 @@ import scipy.signal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorcontrast import augment
 from tensorcontrast.augment import (
     BandPass,
     ChannelMix,
@@ -22,14 +21,13 @@ from tensorcontrast.augment import (
     Scale,
     TimeShift,
     TimeStretch,
-    find_triples,
-    from_config,
     gentle,
     paper,
     standard,
 )
+from tensorcontrast.augment.base import from_config
 from tensorcontrast.augment.presets import HAR_CHANNELS
-from tensorcontrast.augment.rotate import rotation_matrices
+from tensorcontrast.augment.rotate import find_triples, rotation_matrices
 from tensorcontrast.errors import InvalidInputError
 
 SIX = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
@@ -834,4 +832,4 @@ def test_numpy_values_become_plain():
     aug = Compose([Scale(np.float32(0.5)), TimeShift(np.int64(3)), Rotate3D(np.array(SIX))])
     assert json.loads(json.dumps(aug.to_config())) == aug.to_config()
     assert isinstance(aug.steps, tuple)
-    assert augment.from_config(aug.to_config()) == aug
+    assert from_config(aug.to_config()) == aug

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorcontrast.datasets import SLEEP_CHANNELS, load_sleep_edf
+from tensorcontrast.datasets import load_sleep_edf
+from tensorcontrast.datasets.sleep_edf import SLEEP_CHANNELS
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,

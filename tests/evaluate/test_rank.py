@@ -10,8 +10,8 @@ from sklearn.decomposition import PCA
 from tensorcontrast import CPD, PLC, ContrastiveFeatures
 from tensorcontrast.datasets import make_cp_tensor, make_synthetic
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.evaluate import RankCurve, RankPoint, rank_curve
-from tensorcontrast.evaluate.rank import RULE, information_criteria, recommend
+from tensorcontrast.evaluate import RankCurve, rank_curve
+from tensorcontrast.evaluate.rank import RULE, RankPoint, information_criteria, recommend
 from tensorcontrast.report import plot_rank_curve
 
 

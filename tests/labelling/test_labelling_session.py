@@ -367,5 +367,5 @@ def test_rows_that_are_kept_give_the_same_classifier(rec, kept):
     right = model.classes_[held[judged].argmax(axis=1)] == y[known][judged]
     assert right.mean() == pytest.approx(model.validation_["accuracy"])
     assert judged.sum() == model.validation_["n_windows"]
-    with pytest.raises(InvalidInputError, match=r"rows has shape \(90, 3\)"):
+    with pytest.raises(InvalidInputError, match="rows"):
         model.refit(rec, y, rows=rows[:, :3])

@@ -21,7 +21,7 @@ from tensorcontrast import (
     report,
 )
 from tensorcontrast.report.data import FigureItem
-from tensorcontrast.report.of_model import model_facts
+from tensorcontrast.report.of_model import model_facts, report_from_model
 from tensorcontrast.report.text import plain, shortened
 
 
@@ -194,7 +194,7 @@ def test_unfitted_models_are_refused(rec, tmp_path):
 
 
 def test_two_figures_of_one_name_are_refused(rec, model, tmp_path):
-    data = report.report_from_model(model, rec)
+    data = report_from_model(model, rec)
     item = FigureItem("a", "t", "c", report.plot_convergence(model))
     twice = type(data)(**{**vars(data), "figures": [item, item]})
     with pytest.raises(TensorContrastError, match="one name"):

@@ -3,10 +3,9 @@
 Each augmentation is called as ``aug(X, rng)`` and returns a new array of the same shape and dtype.
 """
 
-from tensorcontrast.augment.base import Augmentation, from_config
 from tensorcontrast.augment.combine import Compose, OneOf
 from tensorcontrast.augment.presets import gentle, paper, standard
-from tensorcontrast.augment.rotate import Rotate3D, find_triples
+from tensorcontrast.augment.rotate import Rotate3D
 from tensorcontrast.augment.signal import (
     BandPass,
     ChannelMix,
@@ -19,7 +18,6 @@ from tensorcontrast.augment.signal import (
 )
 
 __all__ = [
-    "Augmentation",
     "BandPass",
     "ChannelMix",
     "Compose",
@@ -31,8 +29,6 @@ __all__ = [
     "Scale",
     "TimeShift",
     "TimeStretch",
-    "find_triples",
-    "from_config",
     "gentle",
     "paper",
     "standard",

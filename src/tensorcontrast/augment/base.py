@@ -137,8 +137,8 @@ def from_config(config: dict[str, Any]) -> Augmentation:
 
     Examples
     --------
-    >>> from tensorcontrast import augment
-    >>> augment.from_config({"type": "Scale", "spread": 0.2})
+    >>> from tensorcontrast import augment  # which registers the classes
+    >>> from_config({"type": "Scale", "spread": 0.2})
     Scale(spread=0.2, per='sample')
     """
     return _build(config, 0)

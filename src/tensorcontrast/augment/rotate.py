@@ -37,7 +37,7 @@ def find_triples(channels: Iterable[str]) -> tuple[tuple[int, int, int], ...]:
 
     Examples
     --------
-    >>> from tensorcontrast.augment import find_triples
+    >>> from tensorcontrast.augment.rotate import find_triples
     >>> find_triples(["acc_x", "acc_y", "acc_z", "heart rate"])
     ((0, 1, 2),)
     """

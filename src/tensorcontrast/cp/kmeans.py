@@ -97,7 +97,7 @@ def cluster(
             KMeans(n_clusters, init=start, n_init=1, max_iter=MAX_STEPS).fit(exact)
             for start in starts
         ]
-    best = min(models, key=lambda model: float(model.inertia_))
+    best = min(models, key=lambda one: float(one.inertia_))
     found = best.cluster_centers_.astype(V.dtype)
     return nearest(V, found), found
 

@@ -2,14 +2,12 @@
 
 from tensorcontrast.datasets.har import load_har
 from tensorcontrast.datasets.ptbxl import load_ptbxl
-from tensorcontrast.datasets.registry import DatasetInfo, data_home, info
-from tensorcontrast.datasets.sleep_edf import SLEEP_CHANNELS, load_sleep_edf
+from tensorcontrast.datasets.registry import data_home, info
+from tensorcontrast.datasets.sleep_edf import load_sleep_edf
 from tensorcontrast.datasets.synthetic import make_cp_tensor, make_synthetic
 from tensorcontrast.datasets.watch import load_watch
 
 __all__ = [
-    "SLEEP_CHANNELS",
-    "DatasetInfo",
     "data_home",
     "info",
     "load_har",

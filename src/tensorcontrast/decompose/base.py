@@ -30,7 +30,7 @@ from tensorcontrast.solvers.als import FitResult, normal_form
 from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.solvers.nonnegative import NonnegativeStep, check_rows
 from tensorcontrast.solvers.paper import PaperResult
-from tensorcontrast.solvers.windows import ArrayWindows, Windows, is_dask, learn_scaling
+from tensorcontrast.solvers.windows import ArrayWindows, Windows, learn_scaling
 from tensorcontrast.utils import checks, labels, threads
 from tensorcontrast.utils.estimators import ComponentNamesMixin, NotebookMixin, assign_learned
 
@@ -722,8 +722,3 @@ def check_autosave(after: Any, batch_size: int | None) -> None:
     """Raise where a fit by mini-batches is to be saved while it runs."""
     if after is not None and batch_size is not None:
         raise InvalidInputError("autosave= is for sweeps over all windows; leave batch_size out")
-
-
-def is_on_dask(X: Any) -> bool:
-    """Whether X is a Dask array, or a list of some."""
-    return is_dask(X) or (isinstance(X, list | tuple) and any(map(is_dask, X)))

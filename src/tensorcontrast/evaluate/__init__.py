@@ -6,21 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tensorcontrast.decompose.diagnosis import match_components
     from tensorcontrast.evaluate.protocol import (
-        ProbeResult,
-        Split,
         atd_har_split,
         label_budget,
         linear_probe,
         official_split,
         subject_split,
     )
-    from tensorcontrast.evaluate.rank import RankCurve, RankPoint, rank_curve
+    from tensorcontrast.evaluate.rank import RankCurve, rank_curve
 
 __all__ = [
-    "ProbeResult",
     "RankCurve",
-    "RankPoint",
-    "Split",
     "atd_har_split",
     "label_budget",
     "linear_probe",

@@ -40,7 +40,7 @@ class Term:
 
     Examples
     --------
-    >>> from tensorcontrast.explain import Term
+    >>> from tensorcontrast.explain.strength import Term
     >>> term = Term(band=(8.0, 12.0), channels=("C3", "C4"), part="first half")
     >>> term.is_offset, Term((0.0, 0.0), ("C3",), "window").is_offset
     (False, True)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from tensorcontrast.augment import Augmentation
+from tensorcontrast.augment.base import Augmentation
 from tensorcontrast.errors import (
     DamagedFileError,
     FileError,

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorcontrast.report.components import Component, describe_components
-    from tensorcontrast.report.data import ReportData
+    from tensorcontrast.report.components import describe_components
     from tensorcontrast.report.diagnosis import plot_rank_curve
     from tensorcontrast.report.feature_figure import plot_feature
     from tensorcontrast.report.figures import (
@@ -20,14 +19,11 @@ if TYPE_CHECKING:
         plot_graph,
         plot_label_curve,
     )
-    from tensorcontrast.report.of_model import report_from_model
     from tensorcontrast.report.style import save_figure
-    from tensorcontrast.report.text import plain
     from tensorcontrast.report.write import model_report, write_report
 
 _WHERE = {
-    "components": ("Component", "describe_components"),
-    "data": ("ReportData",),
+    "components": ("describe_components",),
     "diagnosis": ("plot_rank_curve",),
     "feature_figure": ("plot_feature",),
     "figures": (
@@ -37,18 +33,13 @@ _WHERE = {
         "plot_graph",
         "plot_label_curve",
     ),
-    "of_model": ("report_from_model",),
     "style": ("save_figure",),
-    "text": ("plain",),
     "write": ("model_report", "write_report"),
 }
 
 __all__ = [
-    "Component",
-    "ReportData",
     "describe_components",
     "model_report",
-    "plain",
     "plot_components",
     "plot_convergence",
     "plot_embedding",
@@ -56,7 +47,6 @@ __all__ = [
     "plot_graph",
     "plot_label_curve",
     "plot_rank_curve",
-    "report_from_model",
     "save_figure",
     "write_report",
 ]

@@ -124,7 +124,7 @@ class ReportData:
     >>> from tensorcontrast.datasets import make_synthetic
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
     >>> model = ContrastiveFeatures(decompose=PLC(rank=4), random_state=0)
-    >>> from tensorcontrast.report import report_from_model
+    >>> from tensorcontrast.report.of_model import report_from_model
     >>> report = report_from_model(model.fit(rec), rec, diagnose=False)
     >>> report.title, report.facts[0]
     ('4 features of synthetic', ('windows', '60'))

@@ -166,7 +166,8 @@ def plot_rank_curve(curve: RankCurve) -> Figure:
 
     Examples
     --------
-    >>> from tensorcontrast.evaluate import RankCurve, RankPoint
+    >>> from tensorcontrast.evaluate import RankCurve
+    >>> from tensorcontrast.evaluate.rank import RankPoint
     >>> points = (RankPoint(2, 2e6, 0.5, 99.0, 0.9), RankPoint(4, 1e6, 0.7, 80.0, 0.95))
     >>> curve = RankCurve(points, 4, "the smallest BIC", None, 60, "subjects")
     >>> [axis.get_title(loc="left") for axis in plot_rank_curve(curve).axes]

@@ -88,7 +88,7 @@ def model_report(
     path, figures
         As in :func:`write_report`.
     title, command, diagnose
-        As in :func:`tensorcontrast.report.report_from_model`.
+        As in :func:`tensorcontrast.report.of_model.report_from_model`.
 
     Examples
     --------
