@@ -10,6 +10,7 @@ r features, q = r + Σ p_b columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,10 +113,10 @@ def shrinkage(differences: Array, strength: float) -> Array:
     return metric.NuisanceMetric(axes, 1 - np.sqrt(1 - gains)).times(np.eye(p))
 
 
-def unit_rows(rows: Array) -> Array:
-    """Scale each row to length one; rows of zeros stay."""
+def unit_rows(rows: Array, length: float = 1.0) -> Array:
+    """Scale each row to one length; rows of zeros stay."""
     lengths = np.sqrt(np.einsum("np,np->n", rows, rows))[:, None]
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1))
+    return np.asarray(rows * (length / np.where(lengths > 0, lengths, 1)).astype(rows.dtype))
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,6 @@ class ClassifierRows:
         columns = []
         if self.mean is not None:
             assert W is not None and self.deviation is not None
-            columns.append(FEATURE_LENGTH * unit_rows((W - self.mean) / self.deviation))
-        length = 1 / np.sqrt(max(len(parts), 1))
-        columns += [length * unit_rows(part.astype(np.float64)) for part in parts]
-        return np.concatenate(columns, axis=1)
+            columns.append(unit_rows((W - self.mean) / self.deviation, FEATURE_LENGTH))
+        columns += [unit_rows(part, 1 / math.sqrt(len(parts))) for part in parts]
+        return np.concatenate(columns, axis=1, dtype=np.float64)
