@@ -58,7 +58,7 @@ N_QUANTILES = 4
 MAX_VALUES_IN_MEMORY = 2**27
 """Values of the rows up to which a fit keeps them in memory (512 MiB in float32)."""
 
-MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**26
+MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**24
 """Windows whose augmentations give the nuisance covariance, and values of all their rows."""
 
 SIGNAL_VALUES = 2**24

@@ -1,6 +1,7 @@
 """Coupled blocks of signals (E22): which there are, their nuisance, files, every path."""
 
 import copy
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
+from tensorcontrast.decompose import plc
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
+from tensorcontrast.solvers import windows
 from tensorcontrast.tensorize.blocks import SignalBlocks
 
 FAST = {"rank": 6, "max_iter": 60, "tol": 1e-3, "random_state": 0}
@@ -364,6 +367,25 @@ def test_tensors_in_a_scratch_file_give_the_same_model(rec, model, monkeypatch):
     monkeypatch.setattr(features, "MAX_VALUES_IN_MEMORY", 0)
     found = made(rec).fit(rec.X)
     np.testing.assert_array_equal(found.transform(rec.X), model.transform(rec.X))
+
+
+def test_memory_of_a_fit_from_a_scratch_file_does_not_grow_with_the_windows(monkeypatch):
+    """What NumPy allocates: mapped pages are let go of."""
+    monkeypatch.setattr(features, "MAX_VALUES_IN_MEMORY", 0)
+    monkeypatch.setattr(plc, "MAX_METRIC_VALUES", 2**21)
+    monkeypatch.setattr(windows, "BLOCK_VALUES", 2**20)
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n in (500, 1000):
+        X = rng.standard_normal((n, 4, 512)).astype(np.float32)
+        model = ContrastiveFeatures(
+            tensorize=SpectrogramTensor(n_fft=64, hop=8), decompose=PLC(4, max_iter=2)
+        )
+        tracemalloc.start()
+        model.fit(X)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_tensors_of_some_windows_are_those_of_all(rec, model):

@@ -34,6 +34,7 @@ from tensorcontrast.solvers.paper import (
     largest_beta,
 )
 from tensorcontrast.solvers.semi_supervised import given_labels, likely_classes
+from tensorcontrast.solvers.windows import Windows
 from tensorcontrast.utils import checks
 from tensorcontrast.utils.arrays import as_array
 
@@ -43,8 +44,9 @@ Labels = NDArray[np.intp]
 MAX_CLUSTERS, MIN_WINDOWS_PER_CLUSTER = 30, 4
 """Limits of the default number of clusters; of more, rounding decides which window is in which."""
 
-MAX_METRIC_WINDOWS = 2**14
-"""Windows from which pseudo classes and metric are found; of more, so many evenly spaced."""
+MAX_METRIC_WINDOWS, MAX_METRIC_VALUES = 2**14, 2**25
+"""Windows from which pseudo classes and metric are found, and their values, which are in memory; of
+more, so many evenly spaced."""
 
 DEFAULT_BETA = 0.03
 """Weight of the contrast in Algorithm 1 for ``beta=None``."""
@@ -458,7 +460,7 @@ class PLC(CPEstimator):
         if self.missing == "mask" or fit.interrupted or fit.stopped:
             return Solved(fit)
         count = self._count(prepared.windows.n, known)
-        some = _sample(prepared.windows.n, known)
+        some = _sample(prepared.windows, known)
         known_some = None if known is None else known[some]
         try:
             selected, classes = contrast_metric(
@@ -641,15 +643,17 @@ class _Label:
         return nearest(V, self.centers).astype(np.int32)
 
 
-def _sample(n: int, known: Labels | None) -> Labels:
+def _sample(windows: Windows, known: Labels | None) -> Labels:
     """Windows from which the metric is found: evenly spaced, and those with a label."""
-    if n <= MAX_METRIC_WINDOWS:
+    n = windows.n
+    limit = min(MAX_METRIC_WINDOWS, max(2 * MAX_CLUSTERS, MAX_METRIC_VALUES // windows.size))
+    if n <= limit:
         return np.arange(n)
-    some = np.linspace(0, n - 1, MAX_METRIC_WINDOWS).astype(np.intp)
+    some = np.linspace(0, n - 1, limit).astype(np.intp)
     if known is None:
         return some
     labelled = np.flatnonzero(known >= 0)
-    most = MAX_METRIC_WINDOWS // 2
+    most = limit // 2
     if len(labelled) > most:
         labelled = labelled[np.linspace(0, len(labelled) - 1, most).astype(np.intp)]
     return np.unique(np.concatenate([some[:: 1 + (len(labelled) > 0)], labelled]))

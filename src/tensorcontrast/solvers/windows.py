@@ -259,7 +259,11 @@ def is_dask(X: Any) -> bool:
 def forget_pages(X: Any) -> None:
     """Let go of the pages of a mapped file that were read: they would count as memory."""
     mapped = getattr(X, "_mmap", None)
-    if mapped is not None and getattr(X, "mode", "") in {"r", "r+"} and hasattr(mapped, "madvise"):
+    if (
+        mapped is not None
+        and getattr(X, "mode", "") in {"r", "r+", "w+"}
+        and hasattr(mapped, "madvise")
+    ):
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
@@ -283,7 +287,8 @@ def learn_scaling(windows: Windows, *, center: bool = True) -> Scaling:
 
     Without ``center`` the mean counts as zero.
     """
-    head = windows.take(np.arange(min(256, windows.n))).astype(np.float64)
+    head = windows.take(np.arange(min(256, windows.n, 2 + BLOCK_VALUES // windows.size)))
+    head = head.astype(np.float64)
     seen = ~np.isnan(head)
     # Sums about a point among the data lose nothing to rounding.
     shift = np.where(seen, head, 0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
