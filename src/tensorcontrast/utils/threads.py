@@ -157,7 +157,7 @@ def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     For work that NumPy does without holding Python's lock. A few results at most wait for the
     caller, so that memory stays bounded.
     """
-    workers = min(allowed(), len(items))
+    workers = min(allowed(), len(items)) if len(items) > 1 else 1
     if workers < 2:
         yield from map(function, items)
         return
