@@ -8,7 +8,8 @@ from tests.explain.conftest import fitted
 
 from tensorcontrast import SpectrogramTensor, TensorContrastError
 from tensorcontrast.explain import explain_features
-from tensorcontrast.explain.feature import main_band, main_channels, part_sums
+from tensorcontrast.explain.feature import part_sums
+from tensorcontrast.explain.words import main_band, main_channels
 
 
 def test_shares_cover_all_of_a_feature(model, rec):

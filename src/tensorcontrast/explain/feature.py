@@ -635,26 +635,3 @@ def _windows(
                             float(rest[j, 0]))
         for j, (role, at) in enumerate(places.items())
     ]  # fmt: skip
-
-
-# --------------------------------------------------------------------------- what is named
-
-
-def main_channels(shares: Array, most: float = 0.8) -> NDArray[np.intp]:
-    """Channels that hold this part of the positive shares, largest first."""
-    positive = np.maximum(shares, 0.0)
-    if not positive.any():
-        return np.arange(len(shares))
-    order = np.argsort(-positive, kind="stable")
-    reached = np.cumsum(positive[order]) / positive.sum()
-    return np.asarray(order[: int(np.searchsorted(reached, most) + 1)])
-
-
-def main_band(frequencies: Array, shares: Array, outside: float = 0.1) -> tuple[float, float]:
-    """Frequencies between which all but 10 % at each end of the positive shares are."""
-    positive = np.maximum(shares, 0.0)
-    if not positive.any():
-        return float(frequencies[0]), float(frequencies[-1])
-    reached = np.cumsum(positive) / positive.sum()
-    low, high = (int(np.searchsorted(reached, p)) for p in (outside, 1 - outside))
-    return float(frequencies[low]), float(frequencies[min(high, len(frequencies) - 1)])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tensorcontrast.utils.names import visible
 
 if TYPE_CHECKING:
     from tensorcontrast.explain.feature import FeatureExplanation
     from tensorcontrast.explain.strength import Strength, Term
+
+Array = NDArray[Any]
 
 __all__ = ["sentence"]
 
@@ -34,8 +37,6 @@ def sentence(found: FeatureExplanation) -> str:
 
 
 def _what(found: FeatureExplanation) -> str:
-    from tensorcontrast.explain.feature import main_channels
-
     main = [found.channels[i] for i in main_channels(found.channel_share)]
     where = f"in {_channels(main)} {_when(found)}"
     strength, band = found.strength, _band(found, None)
@@ -107,8 +108,6 @@ def _name(text: str) -> str:
 
 
 def _band(found: FeatureExplanation, band: tuple[float, float] | None) -> str:
-    from tensorcontrast.explain.feature import main_band
-
     low, high = band or main_band(found.frequencies, found.frequency_share)
     unit = found.frequency_unit
     if high <= low:
@@ -162,3 +161,26 @@ def _percent(value: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
+
+
+# --------------------------------------------------------------------------- what is named
+
+
+def main_channels(shares: Array, most: float = 0.8) -> NDArray[np.intp]:
+    """Channels that hold this part of the positive shares, largest first."""
+    positive = np.maximum(shares, 0.0)
+    if not positive.any():
+        return np.arange(len(shares))
+    order = np.argsort(-positive, kind="stable")
+    reached = np.cumsum(positive[order]) / positive.sum()
+    return np.asarray(order[: int(np.searchsorted(reached, most) + 1)])
+
+
+def main_band(frequencies: Array, shares: Array, outside: float = 0.1) -> tuple[float, float]:
+    """Frequencies between which all but 10 % at each end of the positive shares are."""
+    positive = np.maximum(shares, 0.0)
+    if not positive.any():
+        return float(frequencies[0]), float(frequencies[-1])
+    reached = np.cumsum(positive) / positive.sum()
+    low, high = (int(np.searchsorted(reached, p)) for p in (outside, 1 - outside))
+    return float(frequencies[low]), float(frequencies[min(high, len(frequencies) - 1)])

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.explain import FeatureExplanation
-from tensorcontrast.explain.feature import WindowContributions, main_channels
+from tensorcontrast.explain.feature import WindowContributions
+from tensorcontrast.explain.words import main_channels
 from tensorcontrast.report.components import Component, time_axis_label
 from tensorcontrast.report.text import html_text, plain, shortened
 

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tensorcontrast.explain import FeatureExplanation, explain_features
-from tensorcontrast.explain.feature import WindowContributions, main_channels
+from tensorcontrast.explain.feature import WindowContributions
+from tensorcontrast.explain.words import main_channels
 from tensorcontrast.report import style
 from tensorcontrast.report.charts import MOST_LANES, kernel_unit, number, signal_range, time_scales
 from tensorcontrast.report.components import class_means
