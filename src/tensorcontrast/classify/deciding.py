@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
-
 if TYPE_CHECKING:
     from tensorcontrast.classify.classifier import ContrastiveClassifier
     from tensorcontrast.recordings import Recordings
@@ -72,6 +70,8 @@ def what_decides(model: ContrastiveClassifier) -> Decision:
 
 
 def _blocks(features: Any) -> tuple[str, ...]:
+    from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
+
     transformers = features.tensorize_
     out = []
     for part in transformers if isinstance(transformers, list | tuple) else [transformers]:
