@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tensorly.decomposition import parafac
 
 from benchmarks.common import Row, best_times
-from tensorcontrast import CPD, PLC, Algorithm1
+from tensorcontrast import CPD, Algorithm1
 from tensorcontrast.cp import kernels
 
 #: Components, and iterations between two fits whose times are compared.
@@ -109,13 +109,13 @@ def plc_iteration(
     W = np.ascontiguousarray(X @ H)
 
     def fit(count: int) -> None:
-        model = PLC(
+        model = Algorithm1(
             rank,
             n_clusters=n_clusters,
             max_iter=count,
             tol=0.0,
             random_state=0,
-            algorithm1=Algorithm1(warm_up=0),
+            warm_up=0,
         )
         model.fit(X.reshape(n, *dims), view=V.reshape(n, *dims))
 

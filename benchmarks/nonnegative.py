@@ -85,20 +85,19 @@ def tensorly_rows(n: int = 600, dims: tuple[int, ...] = (9, 33, 17), rank: int =
 def candidates() -> dict[str, Factory]:
     """Return the estimators that are compared, all on spectrograms alone."""
 
-    def make(kind: Any, nonnegative: bool, rec: Recordings, seed: int) -> ContrastiveFeatures:
+    def make(decompose: Any, rec: Recordings, seed: int) -> ContrastiveFeatures:
         return ContrastiveFeatures(
             rec.fs,
             rec.channels,
             tensorize=SpectrogramTensor(n_quantiles=4),
-            decompose=kind(nonnegative=nonnegative),
+            decompose=decompose,
             random_state=seed,
         )
 
     return {
-        BASELINE: partial(make, PLC, False),
-        "PLC, non-negative": partial(make, PLC, True),
-        "CPD, both signs": partial(make, CPD, False),
-        "CPD, non-negative": partial(make, CPD, True),
+        BASELINE: partial(make, PLC()),
+        "CPD, both signs": partial(make, CPD()),
+        "CPD, non-negative": partial(make, CPD(nonnegative=True)),
     }
 
 
@@ -111,10 +110,7 @@ def accuracy_rows(seeds: int, sets: list[str]) -> list[Row]:
     rows = []
     for budget in budgets:
         accuracy = comparison.accuracies(found.cells, budget)
-        for one, other in (
-            (BASELINE, "PLC, non-negative"),
-            ("CPD, both signs", "CPD, non-negative"),
-        ):
+        for one, other in (("CPD, both signs", "CPD, non-negative"),):
             means = {
                 name: np.mean([np.mean(list(own[name].values())) for own in accuracy.values()])
                 for name in (one, other)

@@ -37,7 +37,7 @@ def peers() -> list[Row]:
 
     flat_X = X.reshape(len(X), -1)
     makers: dict[str, Callable[[], Callable[[np.ndarray], np.ndarray]]] = {
-        "PLC": lambda: PLC(RANK, random_state=0).fit(X, view=view).transform,
+        "PLC": lambda: PLC(RANK, random_state=0).fit(X, nuisance=view - X).transform,
         "CPD": lambda: CPD(RANK, random_state=0).fit(X).transform,
         "PCA": lambda: flat(PCA(RANK, svd_solver="randomized", random_state=0).fit(flat_X)),
         "IncrementalPCA": lambda: flat(IncrementalPCA(RANK, batch_size=512).fit(flat_X)),

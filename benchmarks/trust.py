@@ -73,7 +73,7 @@ def har(seeds: int) -> list[Row]:
         parts = [split.unlabelled, split.train, split.test]
         X, train, test = (tensors[at] for at in parts)
         view = view_of(rec, rec.X[split.unlabelled], spectrogram, seed)
-        clean = PLC(RANK, random_state=seed).fit(X, view=view)
+        clean = PLC(RANK, random_state=seed).fit(X, nuisance=view - X)
         best = probe(clean, rec, split, train, test)
         add("clean", best)
         hidden = [rng.random(part.shape) < MISSING for part in (X, train, test)]
@@ -82,7 +82,7 @@ def har(seeds: int) -> list[Row]:
             for gaps, part in zip(hidden, (X, train, test), strict=True)
         ]
         masked = PLC(RANK, random_state=seed, missing="mask")
-        masked.fit(dirty[0], view=np.where(hidden[0], np.float32(np.nan), view))
+        masked.fit(dirty[0])
         add("missing", best - probe(masked, rec, split, dirty[1], dirty[2]))
         clean.set_params(missing="mask")
         lost = rng.integers(rec.n_channels, size=len(test))

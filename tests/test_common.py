@@ -16,6 +16,6 @@ from tensorcontrast import ATD, CPD, PLC, Algorithm1
 
 @pytest.mark.filterwarnings("ignore::tensorcontrast.errors.TensorContrastWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([CPD(), ATD(), PLC(), PLC(algorithm1=Algorithm1())])
+@parametrize_with_checks([CPD(), ATD(), PLC(), Algorithm1()])
 def test_scikit_learn_check(estimator, check):
     check(estimator)

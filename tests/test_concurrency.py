@@ -30,7 +30,7 @@ MODELS = [
     CPD(rank=3, **SHORT),
     ATD(rank=3, **SHORT),
     PLC(rank=3, **SHORT),
-    PLC(rank=3, algorithm1=Algorithm1(), **SHORT),
+    Algorithm1(rank=3, **SHORT),
 ]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="processes and users as on POSIX systems")
 

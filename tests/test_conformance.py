@@ -23,7 +23,7 @@ ESTIMATORS = {
     "cpd": CPD(**SHORT),
     "atd": ATD(**SHORT),
     "plc": PLC(**SHORT, n_clusters=4),
-    "algorithm 1": PLC(**SHORT, n_clusters=4, algorithm1=Algorithm1(warm_up=2)),
+    "algorithm 1": Algorithm1(**SHORT, n_clusters=4, warm_up=2),
 }
 X = make_cp_tensor(120, (4, 6, 5), 3, n_classes=4, noise=0.2, random_state=0)[0].astype("float32")
 

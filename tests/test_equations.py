@@ -188,8 +188,8 @@ def test_E13_linear_convergence():
 def test_E14_epsilon_region(data, epsilon):
     settings = {"rank": 3, "n_clusters": 3, "epsilon": epsilon, "random_state": 0, "tol": 1e-4}
     settings["max_iter"] = 200
-    plain = PLC(**settings, algorithm1=Algorithm1(beta=0.0)).fit(data)
-    model = PLC(**settings, algorithm1=Algorithm1(beta="auto")).fit(data)
+    plain = Algorithm1(**settings, beta=0.0).fit(data)
+    model = Algorithm1(**settings, beta="auto").fit(data)
     assert model.beta_ > 0
     limit = (1 + epsilon) * plain.reconstruction_error_
     assert plain.reconstruction_error_ < model.reconstruction_error_ <= limit * (1 + 1e-9)

@@ -156,7 +156,7 @@ def test_every_spectrogram(options, tmp_path):
         ),
         (
             [ConvolutionFeatures(8, n_biases=1), SpectrogramTensor(n_quantiles=2)],
-            PLC(rank=3, n_clusters=2, max_iter=5, algorithm1=Algorithm1()),
+            Algorithm1(rank=3, n_clusters=2, max_iter=5, tol=0),
         ),
     ],
     ids=["atd", "convolution-alone", "weights-float64", "algorithm1"],

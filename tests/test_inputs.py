@@ -76,8 +76,9 @@ def test_masked_tensors_in_every_method(cls):
     for call in (cls(**options).fit, plain.transform, plain.score):
         with pytest.raises(InvalidInputError, match="masked"):
             call(masked)
-    with pytest.raises(InvalidInputError, match="masked"):
-        cls(**options).fit(T, view=masked)
+    if cls is ATD:
+        with pytest.raises(InvalidInputError, match="masked"):
+            cls(**options).fit(T, view=masked)
     with pytest.raises(InvalidInputError, match="W is a masked array"):
         plain.inverse_transform(np.ma.masked_less(plain.transform(T), 0))
 

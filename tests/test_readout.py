@@ -41,7 +41,7 @@ def classifier():
         {"tensorize": SpectrogramTensor(representation="log-real-imag")},
         {"tensorize": ConvolutionFeatures(n_components=6)},
         {"decompose": PLC(rank=4, block_weights=(1.0, 3.0))},
-        {"decompose": PLC(rank=4, max_iter=10, tol=0, algorithm1=Algorithm1())},
+        {"decompose": Algorithm1(rank=4, max_iter=10, tol=0)},
     ],
     ids=["frames", "logarithms", "convolutions", "weights", "algorithm 1"],
 )

@@ -141,9 +141,6 @@ class ContrastiveFeatures(
     channels_ : tuple of str
     labels_ : (n,) int array
         Pseudo class of each fitted window.
-    decisions_ : list of dict
-        What the fit has decided from the data: name, statistic, threshold, outcome, and the
-        parameter that overrides it.
 
     Examples
     --------
@@ -200,61 +197,6 @@ class ContrastiveFeatures(
         self.random_state = random_state
         self.verbose = verbose
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Also return the parameters of the parts, such as ``decompose__rank``, and those of
-            coupled blocks by their place, such as ``tensorize__0__n_fft``; of a part that is None,
-            those of its default.
-        """
-        params: dict[str, Any] = super().get_params(deep=False)
-        if not deep:
-            return params
-        for part in _NESTED:
-            value = _default(part) if params[part] is None else params[part]
-            for prefix, one in _members(part, value):
-                if hasattr(one, "get_params"):
-                    nested = one.get_params()
-                    params |= {f"{prefix}__{name}": v for name, v in nested.items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of the parts, such as ``decompose__rank``.
-
-        A part that is None becomes its default first, with these parameters.
-        """
-        own = {name: value for name, value in params.items() if "__" not in name}
-        super().set_params(**own)
-        for part in _NESTED:
-            nested = {n: v for n, v in params.items() if n.startswith(f"{part}__")}
-            if not nested:
-                continue
-            if getattr(self, part) is None:
-                setattr(self, part, _default(part))
-            for prefix, one in _members(part, getattr(self, part)):
-                given = {
-                    name.removeprefix(f"{prefix}__"): nested.pop(name)
-                    for name in list(nested)
-                    if name.startswith(f"{prefix}__")
-                }
-                if given:
-                    one.set_params(**given)
-            if nested:
-                raise ValueError(
-                    f"Invalid parameter {next(iter(nested))!r} for estimator "
-                    f"{type(self).__name__}; get_params() lists the names"
-                )
-        unknown = [n for n in params if "__" in n and n.split("__")[0] not in _NESTED]
-        if unknown:
-            raise ValueError(
-                f"Invalid parameter {unknown[0]!r} for estimator {type(self).__name__}; "
-                "get_params() lists the names"
-            )
-        return self
-
     def fit(
         self,
         X: Any,
@@ -262,7 +204,6 @@ class ContrastiveFeatures(
         *,
         init: Any = None,
         autosave: str | PathLike[str] | None = None,
-        every: int = 5,
     ) -> Self:
         """Learn from signals X [n, channel, time] or :class:`Recordings`.
 
@@ -275,10 +216,8 @@ class ContrastiveFeatures(
         init : fitted ContrastiveFeatures, optional
             Go on from this model, such as one of ``autosave``, with its transformers.
         autosave : path, optional
-            Write a whole model to this file every few iterations, in one piece or not at all. After
-            a crash, ``fit(X, init=load_model(path))`` goes on from there.
-        every : int, default=5
-            Iterations from one write of ``autosave`` to the next.
+            Write a whole model to this file every five iterations, in one piece or not at all.
+            After a crash, ``fit(X, init=load_model(path))`` goes on from there.
 
         Returns
         -------
@@ -289,7 +228,7 @@ class ContrastiveFeatures(
         Ctrl-C leaves a usable estimator whose ``decompose_.interrupted_`` is true, once the
         decomposition has done an iteration; before, the estimator stays as it was.
         """
-        self.fit_and_keep(X, y, init=init, autosave=autosave, every=every)
+        self.fit_and_keep(X, y, init=init, autosave=autosave)
         return self
 
     def fit_and_keep(
@@ -300,13 +239,12 @@ class ContrastiveFeatures(
         *,
         init: Any = None,
         autosave: str | PathLike[str] | None = None,
-        every: int = 5,
     ) -> KeptRows | None:
         """Fit, and return what further estimators learn from, so that it is computed once.
 
         Parameters
         ----------
-        X, y, init, autosave, every
+        X, y, init, autosave
             As in :meth:`fit`.
         windows : (m,) int array, optional
             Windows whose rows are wanted, increasing. Default: none.
@@ -314,7 +252,7 @@ class ContrastiveFeatures(
         checks.check_parameters(self)
         name = type(self).__name__
         try:
-            attributes, kept, interrupted = self._learn(X, y, windows, init, autosave, every)
+            attributes, kept, interrupted = self._learn(X, y, windows, init, autosave)
             assign_learned(self, attributes)
         except KeyboardInterrupt as error:
             message = str(error) or (
@@ -335,25 +273,28 @@ class ContrastiveFeatures(
         return KeptRows(blocks, windows, self.rows(signals[windows]), differences)
 
     def _learn(
-        self, X: Any, y: Any, windows: Any, init: Any, autosave: Any, every: int
+        self, X: Any, y: Any, windows: Any, init: Any, autosave: Any
     ) -> tuple[dict[str, Any], KeptRows | None, str]:
         """Return the learned attributes, rows of windows, and how Ctrl-C has ended the fit."""
         signals, fs, channels = self._signals(X)
+        n = len(signals)
         if channels is None and not _is_recordings(X):  # these have said so themselves
             warn_if_transposed(signals.shape)
-        rng = checks.generator(self.random_state)
-        if len(signals) < 2:
+        if n < 2:
             raise InvalidInputError(
-                f"n_samples={len(signals)}: a fit needs at least 2 windows, and X has shape "
+                f"n_samples={n}: a fit needs at least 2 windows, and X has shape "
                 f"{tuple(signals.shape)}; cut long recordings into windows, such as by "
                 "Recordings.read(path, window_s=10) or Recordings.from_signals"
             )
+        rng = checks.generator(self.random_state)
         decompose = self._decomposition(rng)
         transformers = self._transformers(decompose, fs)
-        labels.check_length(y, len(signals))
+        labels.check_length(y, n)
+        extra: dict[str, Any] = {}
         ours = isinstance(decompose, CPEstimator)
         if ours:  # wrong labels are reported before any work
-            y = decompose._read_labels(y, len(signals))
+            y = decompose._read_labels(y, n)
+            extra = {"init": None if init is None else getattr(init, "decompose_", init)}
         elif is_dask(signals) or init is not None or autosave is not None:
             raise InvalidInputError(
                 f"{type(decompose).__name__} takes neither Dask arrays nor init= and autosave=; "
@@ -361,7 +302,12 @@ class ContrastiveFeatures(
             )
         few = some_windows(signals)
         few = as_array(few.compute() if is_dask(few) else few, missing=self.missing == "mask")
-        with threads.jobs(self.n_jobs):
+        show = bool(self.verbose)
+        kept = None
+        with (
+            threads.jobs(self.n_jobs),
+            tempfile.TemporaryDirectory(prefix="tensorcontrast-") as folder,
+        ):
             if init is None:
                 blocks = self._fit_transformers(transformers, signals, few)
                 augment = self.augment
@@ -369,85 +315,57 @@ class ContrastiveFeatures(
                     augment = augmentations.standard(as_float(np.nan_to_num(few)))
             else:
                 blocks, augment = self._parts_of(init, signals), init.augment_
+            transformers = list(blocks.transformers)
+            attributes = {
+                "tensorize_": transformers if len(transformers) > 1 else transformers[0],
+                "augment_": augment,
+                "_signal_blocks": blocks,
+                "n_channels_in_": int(signals.shape[1]),
+                "n_times_in_": int(signals.shape[2]),
+                "channels_": channels,
+                "fs_": fs,
+                "fitted_on_": None,
+            }
 
-            def attributes(core: Any) -> dict[str, Any]:
-                return {
-                    "tensorize_": list(blocks.transformers)
-                    if len(blocks.transformers) > 1
-                    else blocks.transformers[0],
-                    "augment_": augment,
-                    "decompose_": core,
-                    "_signal_blocks": blocks,
-                    "_readout": Readout.from_parts(blocks, core),
-                    "n_channels_in_": int(signals.shape[1]),
-                    "n_times_in_": int(signals.shape[2]),
-                    "channels_": channels,
-                    "fs_": fs,
-                    "fitted_on_": None,
-                }
+            def with_core(core: Any) -> dict[str, Any]:
+                readout = Readout.from_parts(blocks, core)
+                return {**attributes, "decompose_": core, "_readout": readout}
 
-            def keep(core: Any) -> None:
+            def save(core: Any) -> None:
                 model = copy(self)
-                assign_learned(model, attributes(core))
+                assign_learned(model, with_core(core))
                 model.save(autosave)
 
-            extra: dict[str, Any] = {}
-            if ours:
-                extra = {"init": None if init is None else init.decompose_, "every": every}
-                extra["autosave"] = None if autosave is None else keep
+            if autosave is not None:
+                extra["autosave"] = save
+            takes_nuisance = isinstance(decompose, PLC) and decompose.missing == "error"
             differences = None
-            wanted = windows is not None and self.missing == "error"
-            if wanted or _takes_nuisance(decompose):
-                with stage("nuisance covariance", show=bool(self.verbose)):
+            if takes_nuisance or (windows is not None and self.missing == "error"):
+                with stage("nuisance covariance", show=show):
                     differences = nuisance_differences(few, blocks, augment)
-            if differences is not None and _takes_nuisance(decompose):
+            if takes_nuisance and differences is not None:
                 extra["nuisance"] = Joined(differences, blocks.dims)
-            with tempfile.TemporaryDirectory(prefix="tensorcontrast-") as folder:
-                with stage("tensors", show=bool(self.verbose), total=len(signals)) as advance:
-                    dtype = np.dtype(getattr(decompose, "dtype", None) or blocks.dtype)
-                    rows = _tensors(signals, blocks, dtype, Path(folder), advance)
-                kept = None
-                if windows is not None:
-                    some = rows[windows] if isinstance(rows, np.ndarray) else rows.take(windows)
-                    kept = KeptRows(blocks, windows, some, differences)
-                interrupted = self._decompose(
-                    decompose, signals, rows, blocks, augment, y, rng, extra
-                )
-        if self.verbose and hasattr(decompose, "verbose"):  # this fit was to be shown, not others
+            if _needs_view(decompose):
+                extra["view"] = _view(signals, augment, rng, blocks, decompose)
+            with stage("tensors", show=show, total=n) as advance:
+                dtype = np.dtype(getattr(decompose, "dtype", None) or blocks.dtype)
+                rows = _tensors(signals, blocks, dtype, Path(folder), advance)
+            if windows is not None:
+                some = rows[windows] if isinstance(rows, np.ndarray) else rows.take(windows)
+                kept = KeptRows(blocks, windows, some, differences)
+            interrupted = ""
+            try:
+                # Decompositions that have progress bars of their own show these.
+                with stage("decomposition", show=show, live=not hasattr(decompose, "verbose")):
+                    decompose.fit(_as_taken(rows, blocks, decompose), y, **extra)
+            except KeyboardInterrupt as error:
+                if not getattr(decompose, "interrupted_", False):
+                    raise
+                interrupted = str(error) or "interrupted; it can be used"
+        if show and hasattr(decompose, "verbose"):  # this fit was to be shown, not others
             before = getattr(self.decompose, "verbose", False)
             decompose = changed_fitted(decompose, verbose=before)
-        return attributes(decompose), kept, interrupted
-
-    def _decompose(
-        self,
-        decompose: Any,
-        signals: Any,
-        rows: Any,
-        blocks: SignalBlocks,
-        augment: Any,
-        y: Any,
-        rng: np.random.Generator,
-        extra: dict[str, Any],
-    ) -> str:
-        """Fit the decomposition to the rows of all windows; say how Ctrl-C has ended it, or ""."""
-        if getattr(decompose, "_needs_view", not isinstance(decompose, CPEstimator)):
-
-            def view(generator: np.random.Generator) -> Any:
-                augmented = _augmented(signals, augment, generator, blocks)
-                return _as_taken(blocks.rows(augmented), blocks, decompose)
-
-            fresh = getattr(getattr(decompose, "algorithm1", decompose), "fresh_views", False)
-            extra["view"] = view if fresh else view(rng)
-        try:
-            # Decompositions that have progress bars of their own show these.
-            live = not hasattr(decompose, "verbose")
-            with stage("decomposition", show=bool(self.verbose), live=live):
-                decompose.fit(_as_taken(rows, blocks, decompose), y, **extra)
-        except KeyboardInterrupt as error:
-            if not getattr(decompose, "interrupted_", False):
-                raise
-            return str(error) or "interrupted; it can be used"
-        return ""
+        return with_core(decompose), kept, interrupted
 
     def _fit_transformers(self, transformers: list[Any], signals: Any, few: Array) -> SignalBlocks:
         """Let each transformer learn from some windows."""
@@ -482,7 +400,7 @@ class ContrastiveFeatures(
 
     def _decomposition(self, rng: np.random.Generator) -> Any:
         """Return the unfitted decomposition, with seed, gaps and progress as they are here."""
-        given = PLC() if self.decompose is None else self.decompose
+        given = self.decompose or PLC()
         params: dict[str, Any] = {"missing": "mask"} if self._masks(given) else {}
         if self.random_state is not None and given.get_params().get("random_state", 0) is None:
             params["random_state"] = int(rng.integers(2**31 - 1))
@@ -504,7 +422,7 @@ class ContrastiveFeatures(
         able = _takes_blocks(decompose)
         given = self.tensorize
         if given is None:
-            given = _default("tensorize")
+            given = [SpectrogramTensor(n_quantiles=N_QUANTILES), ConvolutionFeatures()]
             # Principal components of convolution features have both signs.
             if not able or self.missing == "mask" or getattr(decompose, "nonnegative", False):
                 given = given[:1]
@@ -576,16 +494,6 @@ class ContrastiveFeatures(
         if readout is not None:
             return readout.transform(signals)
         blocks, decompose = self._signal_blocks, self.decompose_
-        if self.missing == "mask" and blocks.missing == "error":
-            if len(blocks.transformers) > 1:
-                raise InvalidInputError(
-                    "missing='mask': this model was fitted on coupled blocks, which signals with "
-                    "gaps do not have; fit with missing='mask', or fill the gaps"
-                )
-            # A model that was fitted on whole signals takes others on request.
-            masked = changed_fitted(blocks.transformers[0], missing="mask")
-            blocks = SignalBlocks((masked,))
-            decompose = changed_fitted(decompose, missing="mask")
         return _features_of_rows(blocks.rows(signals), blocks, decompose)
 
     def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> FeatureStream:
@@ -644,7 +552,7 @@ class ContrastiveFeatures(
         n_splits: int = 2,
         random_state: int = 0,
     ) -> Diagnosis:
-        """Say whether the components can be trusted: are they found again, what do they explain.
+        """Say whether the features can be trusted: do they come back, what do they explain.
 
         The decomposition is fitted again with other seeds and to halves of the subjects, on
         tensors of the fitted transformers; see :meth:`CPD.diagnose`. The model stays as it is.
@@ -662,24 +570,22 @@ class ContrastiveFeatures(
             As in :meth:`CPD.diagnose`.
         """
         check_is_fitted(self, "decompose_")
-        decompose = self.decompose_
-        if not isinstance(decompose, CPEstimator):
+        if not isinstance(self.decompose_, CPEstimator):
             raise InvalidInputError(
-                f"{type(decompose).__name__} has no components to diagnose; CPD, ATD and PLC do"
+                f"{type(self.decompose_).__name__} has no components to diagnose; CPD, ATD and PLC "
+                "do"
             )
         if groups is None and _is_recordings(X):
             groups = X.groups
-        tensors, some, extra = self._decomposed(X, random_state)
+        tensors, some, extra = self.decomposed(X, random_state)
         for name, value in (("groups", groups), ("y", y)):
             labels.check_length(value, len(X), name)
             extra[name] = None if value is None else np.asarray(value)[some]
         counts = {"n_seeds": n_seeds, "n_splits": n_splits, "random_state": random_state}
         with threads.jobs(self.n_jobs):
-            return decompose.diagnose(tensors, **extra, **counts)
+            return self.decompose_.diagnose(tensors, **extra, **counts)
 
-    def _decomposed(
-        self, X: Any, seed: int = 0, *, nuisance: bool = False
-    ) -> tuple[Any, slice, dict[str, Any]]:
+    def decomposed(self, X: Any, seed: int = 0) -> tuple[Any, slice, dict[str, Any]]:
         """Return what the decomposition is fitted to: tensors in memory, of which windows, extras.
 
         Of more windows than fit into memory as tensors, an even sample is used.
@@ -695,12 +601,12 @@ class ContrastiveFeatures(
         signals, extra = signals[some], {}
         with threads.jobs(self.n_jobs):
             tensors = _as_taken(blocks.rows(signals), blocks, decompose)
-            if getattr(decompose, "_needs_view", False) and self.augment_ is not None:
+            if _needs_view(decompose):
                 rng = np.random.default_rng(seed)
-                augmented = _augmented(signals, self.augment_, rng, blocks)
-                extra["view"] = _as_taken(blocks.rows(augmented), blocks, decompose)
-            if nuisance and _takes_nuisance(decompose) and self.augment_ is not None:
-                differences = nuisance_differences(some_windows(signals), blocks, self.augment_)
+                extra["view"] = _view(signals, self.augment_, rng, blocks, decompose)
+            if isinstance(decompose, PLC) and decompose.missing == "error":
+                few = some_windows(signals)
+                differences = nuisance_differences(few, blocks, self.augment_)
                 if differences is not None:
                     extra["nuisance"] = Joined(differences, blocks.dims)
         return tensors, some, extra
@@ -718,57 +624,6 @@ class ContrastiveFeatures(
     def _blocks(self) -> list[Any]:
         check_is_fitted(self, "decompose_")
         return self.tensorize_ if isinstance(self.tensorize_, list) else [self.tensorize_]
-
-    @property
-    def decisions_(self) -> list[dict[str, Any]]:
-        """What the fit has decided from the data, and the parameter that overrides it."""
-        check_is_fitted(self, "decompose_")
-        model, out = self.decompose_, []
-        spectrogram = self.spectrogram_
-        if spectrogram is not None and None in (spectrogram.n_fft, spectrogram.hop):
-            out.append(
-                {
-                    "name": "frames of the spectrogram",
-                    "statistic": f"{self.n_times_in_} samples per window at {self.fs_ or 1:g} Hz",
-                    "threshold": "1.28 s per frame, at most half of the window",
-                    "outcome": f"n_fft={spectrogram.n_fft_}, hop={spectrogram.hop_}",
-                    "parameter": "SpectrogramTensor(n_fft=, hop=)",
-                }
-            )
-        if not isinstance(model, CPEstimator):
-            return out
-        if model.rank_ < model.rank:
-            out.append(
-                {
-                    "name": "rank",
-                    "statistic": f"{model.n_samples_seen_} windows",
-                    "threshold": "no more components than the windows can tell apart",
-                    "outcome": f"{model.rank_} of {model.rank}",
-                    "parameter": f"{type(model).__name__}(rank=)",
-                }
-            )
-        if isinstance(model, PLC) and model.algorithm1 is None:
-            if model.n_clusters is None:
-                out.append(
-                    {
-                        "name": "clusters of the pseudo graph",
-                        "statistic": f"{model.n_samples_seen_} windows",
-                        "threshold": "4 windows per cluster, at most 30 clusters",
-                        "outcome": str(model.n_clusters_),
-                        "parameter": "PLC(n_clusters=)",
-                    }
-                )
-            strength = model.nuisance_strength_
-            out.append(
-                {
-                    "name": "strength of the nuisance metric",
-                    "statistic": "reconstruction error over that of the CPD it starts from",
-                    "threshold": f"{1 + model.epsilon:g}",
-                    "outcome": "none" if strength is None else f"s={strength:.3g}",
-                    "parameter": "PLC(epsilon=)",
-                }
-            )
-        return out
 
     def _signals(self, X: Any) -> tuple[Array, float | None, tuple[str, ...] | None]:
         """Array, sampling rate and channel names, from the parameters or from Recordings."""
@@ -864,18 +719,8 @@ class ContrastiveFeatures(
         return tags
 
 
-#: Parts whose parameters can be reached by name.
-_NESTED = ("tensorize", "decompose")
-
 #: What a verbose fit says while a transformer is fitted.
 _STAGES = {SpectrogramTensor: "spectrogram", ConvolutionFeatures: "convolution features"}
-
-
-def _default(part: str) -> Any:
-    """Return what a part that is None stands for."""
-    if part == "decompose":
-        return PLC()
-    return [SpectrogramTensor(n_quantiles=N_QUANTILES), ConvolutionFeatures()]
 
 
 def _every(signals: Any, most: int) -> Array:
@@ -884,22 +729,14 @@ def _every(signals: Any, most: int) -> Array:
     return np.asarray(some.compute() if is_dask(some) else some)
 
 
-def _members(part: str, value: Any) -> list[tuple[str, Any]]:
-    """Return a part, or its coupled blocks by their place, with the prefix of their parameters."""
-    if isinstance(value, list | tuple):
-        return [(f"{part}__{place}", one) for place, one in enumerate(value)]
-    return [(part, value)]
-
-
 def _takes_blocks(decompose: Any) -> bool:
     """Whether a decomposition is fitted to coupled blocks; others may say so of themselves."""
     return isinstance(decompose, CPEstimator) or getattr(decompose, "takes_blocks", False)
 
 
-def _takes_nuisance(decompose: Any) -> bool:
-    """Whether the decomposition has a nuisance metric (E23), which needs windows without gaps."""
-    able = isinstance(decompose, PLC) and decompose.algorithm1 is None
-    return able and decompose.missing == "error"
+def _needs_view(decompose: Any) -> bool:
+    """Whether a decomposition is fitted to an augmented view as well."""
+    return bool(getattr(decompose, "_needs_view", not isinstance(decompose, CPEstimator)))
 
 
 def nuisance_differences(few: Array, blocks: SignalBlocks, augment: Any) -> Array | None:
@@ -922,13 +759,19 @@ def nuisance_differences(few: Array, blocks: SignalBlocks, augment: Any) -> Arra
     return out if out.any() else None
 
 
-def _augmented(signals: Any, augment: Any, rng: np.random.Generator, blocks: SignalBlocks) -> Array:
-    """Augmented signals in memory, with the gaps of the signals."""
-    X = as_float(np.asarray(signals))
-    if blocks.missing == "error":
-        return np.asarray(augment(checks.read_only(X), rng))
-    gaps = np.isnan(X)
-    return np.where(gaps, np.nan, augment(without_gaps(X), rng)).astype(X.dtype)
+def _view(signals: Any, augment: Any, rng: np.random.Generator, blocks: Any, decompose: Any) -> Any:
+    """Rows of an augmented view, with the gaps of the signals; drawn anew where that is wanted."""
+
+    def draw(generator: np.random.Generator) -> Any:
+        X = as_float(np.asarray(signals))
+        if blocks.missing == "error":
+            changed_signals = np.asarray(augment(checks.read_only(X), generator))
+        else:
+            gaps = np.isnan(X)
+            changed_signals = np.where(gaps, np.nan, augment(without_gaps(X), generator))
+        return _as_taken(blocks.rows(changed_signals.astype(X.dtype)), blocks, decompose)
+
+    return draw if getattr(decompose, "fresh_views", False) else draw(rng)
 
 
 def _as_taken(rows: Any, blocks: SignalBlocks, decompose: Any) -> Any:

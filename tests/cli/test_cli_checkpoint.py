@@ -12,7 +12,6 @@ import pytest
 from tensorcontrast import PLC, ContrastiveFeatures, Recordings, SpectrogramTensor, load_model
 
 LONG = ["--rank", "3", "-p", "max_iter=30"]
-OFTEN = ["--every", "3"]
 
 #: The command line, with a pause after each iteration for whoever wants to kill it.
 SLOW = (
@@ -55,7 +54,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, recordin
     command = ["fit", data, *LONG]
     assert cli(*command, "-o", tmp_path / "whole.tcm").code == 0
     kept, target = tmp_path / "part.tcm", tmp_path / "model.tcm"
-    command += ["--checkpoint", kept, *OFTEN, "--resume", "-o", target]
+    command += ["--checkpoint", kept, "--resume", "-o", target]
     kills = 0
     for _ in range(2):
         before = kept.stat().st_mtime_ns if kept.exists() else 0
@@ -84,7 +83,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(cli, cli_process, data, recordin
 )
 def test_signals_keep_what_is_there(number, code, word, cli, data, recordings, tmp_path):
     kept, target = tmp_path / "part.tcm", tmp_path / "model.tcm"
-    running = start("fit", data, *LONG, "--checkpoint", kept, *OFTEN, "-o", target)
+    running = start("fit", data, *LONG, "--checkpoint", kept, "-o", target)
     wait_for(kept.exists, running)
     running.send_signal(number)
     _, err = running.communicate(timeout=60)
@@ -184,9 +183,6 @@ def test_wrong_places_of_checkpoints(cli, data, tmp_path, small):
     assert done.code == 3
     done = cli("fit", data, *small, "--checkpoint", target, "-o", target)
     assert done.code == 2
-    for every in ("0", "1.5", "often"):
-        done = cli("fit", data, *small, "--every", every, "-o", target)
-        assert (done.code, "--every" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from tensorcontrast.cp.graph import SignedGraph, label_change
@@ -241,63 +240,6 @@ def test_warm_steps_are_those_of_lloyd():
     slow = KMeans(4, init=centers, n_init=1, max_iter=MAX_STEPS, tol=0).fit(V)
     np.testing.assert_allclose(found, slow.cluster_centers_, atol=1e-10)
     np.testing.assert_array_equal(labels, slow.labels_)
-
-
-def test_agglomerative_clustering_plugs_in():
-    W, y = blobs()
-    clusterer = AgglomerativeClustering(n_clusters=4)
-    labels, centers = cluster(W, 2, clusterer=clusterer)  # n_clusters is the clusterer's affair
-    check_labels(labels, len(W))
-    assert adjusted_rand_score(y, labels) == 1.0
-    assert not hasattr(clusterer, "labels_")  # it was cloned
-    expected = AgglomerativeClustering(n_clusters=4).fit_predict(cluster_space(W))
-    assert adjusted_rand_score(expected, labels) == 1.0
-    V = cluster_space(W)
-    means = np.array([V[labels == c].mean(axis=0) for c in range(4)])
-    np.testing.assert_allclose(centers, means, atol=1e-12)
-
-
-def test_dbscan_noise_stays_alone():
-    W, _ = blobs()
-    far = W.mean(axis=0) + np.array([[9.0], [-8.0], [11.0]]) * W.std(axis=0)
-    W = np.vstack([W, far])
-    raw = DBSCAN(eps=1.0).fit_predict(cluster_space(W))
-    assert (raw[-3:] == -1).all() and raw[:-3].min() >= 0  # what the test is about
-    labels, centers = cluster(W, 4, clusterer=DBSCAN(eps=1.0))
-    check_labels(labels, len(W))
-    assert adjusted_rand_score(raw[:-3], labels[:-3]) == 1.0
-    for outlier in labels[-3:]:
-        assert (labels == outlier).sum() == 1
-    np.testing.assert_allclose(centers[labels[-1]], cluster_space(W)[-1])
-    S = SignedGraph(labels).dense()
-    np.testing.assert_array_equal(np.delete(S[-1], -1), -1.0)
-
-
-def test_a_clustering_of_noise_alone():
-    labels, centers = cluster(blobs(n=10)[0], 2, clusterer=DBSCAN(eps=1e-9))
-    np.testing.assert_array_equal(np.sort(labels), np.arange(10))
-    assert centers.shape == (10, 5)
-
-
-class Fixed(ClusterMixin, BaseEstimator):
-    """Gives the labels it was made with."""
-
-    def __init__(self, labels=None):
-        self.labels = labels
-
-    def fit_predict(self, X, y=None):
-        return self.labels
-
-
-def test_labels_with_gaps_are_renumbered():
-    labels, _ = cluster(np.eye(5), 2, clusterer=Fixed(np.array([10, 3, 10, 7, 3])))
-    np.testing.assert_array_equal(labels, [2, 0, 2, 1, 0])
-
-
-@pytest.mark.parametrize("wrong", [None, np.zeros(4), np.zeros((5, 2)), np.zeros((5, 1)), 3])
-def test_wrong_output_of_a_clusterer(wrong):
-    with pytest.raises(InvalidInputError, match=r"gave labels of shape .* for 5 windows.*one"):
-        cluster(np.eye(5), 2, clusterer=Fixed(wrong))
 
 
 def test_fewer_samples_than_clusters():

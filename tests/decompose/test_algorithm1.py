@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
+from tests.matching import factor_match_score
 
-from tensorcontrast import ATD, CPD, PLC, Algorithm1
-from tensorcontrast.cp.kernels import factor_match_score
+from tensorcontrast import ATD, PLC, Algorithm1
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.solvers import paper
@@ -22,14 +22,9 @@ def noisy(X, size=0.1):
     return X + size * X.std() * np.random.default_rng(0).normal(size=X.shape)
 
 
-#: Parameters of PLC itself; all others are those of Algorithm 1.
-OWN = set(PLC().get_params(deep=False))
-
-
 def algorithm1(**params):
-    settings = {name: params.pop(name) for name in list(params) if name not in OWN}
     defaults = {"rank": 3, "n_clusters": 3, "max_iter": 200, "tol": 2e-5, "random_state": 0}
-    return PLC(**{**defaults, **params}, algorithm1=Algorithm1(**settings))
+    return Algorithm1(**{**defaults, **params})
 
 
 def fitted(X, y=None, view=None, **params):
@@ -96,21 +91,6 @@ def test_number_of_clusters_by_default(planted):
 # ---------------------------------------------------------------------------- ablations
 
 
-@pytest.mark.parametrize("options", [{}, {"graph": "true"}, {"same_view": True}], ids=str)
-def test_without_contrast_it_is_cpd_of_both_views(planted, options):
-    X, view, y, _ = planted
-    start = [np.random.default_rng(1).normal(size=(d, 3)) for d in X.shape[1:]]
-    common = {"init": start, "max_iter": 9, "tol": 0, "random_state": 0}
-    y = y if "graph" in options else None
-    model = fitted(X, y, view, beta=0, warm_up=0, **options, **common)
-    cpd = CPD(3, **common).fit(X, view=view)
-    for U, V in zip(model.factors_, cpd.factors_, strict=True):
-        np.testing.assert_allclose(U, V, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.transform(X), cpd.transform(X), rtol=1e-9, atol=1e-12)
-    atd = ATD(3, beta=0, **common).fit(X, view=view)
-    np.testing.assert_allclose(atd.transform(X), cpd.transform(X), rtol=1e-9, atol=1e-12)
-
-
 def test_without_cross_view_only_the_invariance_is_left(planted):
     X, view, *_ = planted
     model = fitted(X, None, view, gamma=0.0)
@@ -141,7 +121,7 @@ def test_literal_laplacian_keeps_the_identity(planted):
 def test_the_units_of_the_paper(planted):
     X, view, *_ = planted
     model = PLC.paper(beta=4.5, gamma=0.02, rank=3, n_clusters=3, random_state=0, tol=1e-3)
-    assert (model.algorithm1.units, model.algorithm1.warm_up) == ("paper", 0)
+    assert (model.units, model.warm_up) == ("paper", 0)
     model.fit(X, view=view)
     assert model.beta_ == pytest.approx(4.5 / 90)
     assert model.gamma_ == pytest.approx(0.02 * 90)
@@ -153,10 +133,10 @@ def test_the_units_of_the_paper(planted):
 def test_paper_without_values_uses_those_of_the_class(planted):
     X, *_ = planted
     model = PLC.paper(rank=3, n_clusters=3, random_state=0)
-    assert (model.algorithm1.units, model.algorithm1.beta) == ("sample", None)
+    assert (model.units, model.beta) == ("sample", 0.03)
     model.fit(X)
     assert (model.beta_, model.gamma_) == (0.03, model.gamma)
-    assert PLC.paper(warm_up=3).algorithm1.warm_up == 3
+    assert PLC.paper(warm_up=3).warm_up == 3
 
 
 @pytest.mark.parametrize("given", [{"beta": 1.0}, {"gamma": 1.0}])
@@ -193,20 +173,6 @@ def test_label_change_is_recorded(planted):
     assert all(0 <= c <= 1 for c in change)
     known = fitted(X, y, view, graph="true", warm_up=0, max_iter=5, tol=0).history_["label_change"]
     assert known == [1.0, 0.0, 0.0, 0.0, 0.0]
-
-
-def test_n_init_keeps_the_lowest_objective(planted):
-    X, view, *_ = planted
-    last = []
-
-    def collect(terms):
-        if terms["iteration"] == 1:
-            last.append(0.0)
-        last[-1] = terms["objective"]
-
-    model = fitted(X, None, view, n_init=4, callback=collect)
-    assert len(last) == 4
-    assert model.history_["objective"][-1] == min(last)
 
 
 # ---------------------------------------------------------------------------- ε-region
@@ -252,16 +218,15 @@ def test_a_small_last_batch_does_not_end_the_fit(planted):
 def test_ablations_of_the_paper_need_no_units():
     for given in ({"beta": 0.0}, {"gamma": 0.0}):
         model = PLC.paper(**given)
-        assert model.algorithm1.units == "sample"
-        assert 0.0 in (model.algorithm1.beta, model.gamma)
-    assert PLC.paper(beta=0.0, gamma=2.0).algorithm1.units == "paper"
+        assert model.units == "sample"
+        assert 0.0 in (model.beta, model.gamma)
+    assert PLC.paper(beta=0.0, gamma=2.0).units == "paper"
 
 
-def test_parameters_of_both_go_where_they_belong():
+def test_the_paper_takes_every_parameter():
     model = PLC.paper(rank=7, batch_size=50, step_size=0.5, alpha=0.1, same_view=True)
-    settings = model.algorithm1
     assert (model.rank, model.alpha, model.max_iter, model.tol) == (7, 0.1, 200, 2e-5)
-    assert (settings.batch_size, settings.step_size, settings.same_view) == (50, 0.5, True)
+    assert (model.batch_size, model.step_size, model.same_view) == (50, 0.5, True)
     with pytest.raises(TypeError, match="no_such"):
         PLC.paper(no_such=3)
 

@@ -9,7 +9,7 @@ from tensorcontrast import ATD, CPD, PLC, Algorithm1, TensorContrastError
 
 
 def algorithm1(**params):
-    return PLC(**params, algorithm1=Algorithm1())
+    return Algorithm1(**params)
 
 
 ALL = [CPD, ATD, PLC, algorithm1]

@@ -88,8 +88,8 @@ def small(seed):
     if rng.integers(0, 2):
         extra = (latent[:, :1] * [1.0, -2.0] + rng.normal(size=(n, 2))).astype(X.dtype)
         X = (X, extra)
-    more = [{}, {}, {"n_clusters": min(3, n), "algorithm1": Algorithm1()}, {}][seed % 4]
-    return (CPD, ATD, PLC, PLC)[seed % 4](**params, **more), X
+    more = {"n_clusters": min(3, n)} if seed % 4 == 2 else {}
+    return (CPD, ATD, Algorithm1, PLC)[seed % 4](**params, **more), X
 
 
 @pytest.mark.parametrize("first", range(0, 300, 20))
@@ -109,9 +109,7 @@ def test_small_fits_of_signals_are_finite_and_fall(first):
         n, channels, times = (int(rng.integers(*span)) for span in ((8, 41), (1, 4), (48, 97)))
         X = sines(n, channels, times, seed)
         params = {"rank": int(rng.integers(2, 41)), "max_iter": 9, "tol": 0}
-        part = (CPD, ATD, PLC, PLC)[seed % 4](**params)
-        if seed % 4 == 3:
-            part.set_params(algorithm1=Algorithm1())
+        part = (CPD, ATD, PLC, Algorithm1)[seed % 4](**params)
         blocks = None if seed // 4 % 2 else SpectrogramTensor()
         model = ContrastiveFeatures(50.0, tensorize=blocks, decompose=part, random_state=seed)
         with warnings.catch_warnings():

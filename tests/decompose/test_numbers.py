@@ -24,7 +24,7 @@ SOLVERS = {
     "cpd, missing": CPD(4, missing="mask", random_state=0),
     "atd": ATD(4, random_state=0),
     "plc": PLC(4, gamma=0.0, random_state=0),  # clusters of noise change with its rounding
-    "algorithm 1": PLC(4, algorithm1=Algorithm1(), random_state=0),
+    "algorithm 1": Algorithm1(4, random_state=0),
 }
 
 

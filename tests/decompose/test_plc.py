@@ -4,15 +4,13 @@ import copy
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import DBSCAN, AgglomerativeClustering
 
 from tensorcontrast import CPD, PLC, load_model
 from tensorcontrast.cp import kernels, metric
 from tensorcontrast.datasets import make_cp_tensor
-from tensorcontrast.decompose import plc
 from tensorcontrast.errors import DamagedFileError, InvalidInputError, TensorContrastError
 from tensorcontrast.solvers.metric import within_class_deviations
+from tensorcontrast.solvers.windows import ArrayWindows
 
 DIMS, RANK, N = (5, 6, 4), 3, 90
 FAST = {"rank": RANK, "max_iter": 30, "random_state": 0}
@@ -96,7 +94,7 @@ def test_E23_transform_is_the_equation(data, model):
 
 @pytest.mark.parametrize(
     "options",
-    [{"dtype": "float64"}, {"center": False, "scale": False}, {"n_clusters": 4}, {"n_init": 2}],
+    [{"dtype": "float64"}, {"center": False, "scale": False}, {"n_clusters": 4}],
     ids=str,
 )
 def test_the_error_is_that_of_transform(options, data):
@@ -121,16 +119,6 @@ def test_gamma_0_leaves_the_augmentations_alone(data):
         np.abs(model.nuisance_directions_[:4] @ V[:4].T), np.eye(4), atol=1e-3
     )
     assert PLC(**FAST, gamma=0.0).fit(X).nuisance_gains_ is None
-
-
-@pytest.mark.parametrize("kind", ["view", "function"])
-def test_differences_of_views_are_nuisance(kind, data):
-    X, rows = data
-    view, y = X + np.resize(rows, X.shape), np.arange(N) % 9
-    given = PLC(**FAST, graph="true").fit(X, y, nuisance=view - X)
-    other = PLC(**FAST, graph="true").fit(X, y, view=view if kind == "view" else lambda rng: view)
-    assert other.nuisance_strength_ == pytest.approx(given.nuisance_strength_, rel=1e-3)
-    np.testing.assert_allclose(other.transform(X), given.transform(X), atol=2e-3)
 
 
 def test_nuisance_without_variance_is_none(data):
@@ -176,7 +164,7 @@ def test_true_labels_make_the_graph(kind, data):
     np.testing.assert_array_equal(found.labels_, y)
     flat = ((X - found.center_) / found.scale_).reshape(N, -1).astype("f8")
     nuisance = rows.reshape(len(rows), -1).astype("f8") / found.scale_
-    deviations = within_class_deviations(flat, y, N)
+    deviations = within_class_deviations(ArrayWindows(flat), y)
     C = np.cov(nuisance.T, bias=True) + np.cov(deviations.T, bias=True)
     variances = np.linalg.eigvalsh(C)[::-1]
     by_hand = metric.gains(variances, found.nuisance_strength_)
@@ -203,48 +191,6 @@ def test_a_few_windows_are_enough(n, data):
     assert model.n_clusters_ == 2
     assert np.isfinite(model.transform(X)).all()
     assert reconstructed(model, X[:n]) == pytest.approx(model.reconstruction_error_, rel=1e-3)
-
-
-class Constant(ClusterMixin, BaseEstimator):
-    def __init__(self, shape=None):
-        self.shape = shape
-
-    def fit_predict(self, X, y=None):
-        return np.zeros(self.shape or len(X), dtype=int)
-
-
-def test_a_clusterer_is_plugged_in_and_not_changed(data):
-    X = data[0]
-    clusterer = AgglomerativeClustering(n_clusters=4)
-    model = PLC(**FAST, clusterer=clusterer).fit(X)
-    assert set(model.labels_) == {0, 1, 2, 3} and not hasattr(clusterer, "labels_")
-    noise = PLC(**FAST, clusterer=DBSCAN(eps=0.3, min_samples=4)).fit(X)
-    assert (noise.labels_ >= 0).all()
-    assert set(PLC(**FAST, clusterer=Constant()).fit(X).labels_) == {0}
-    with pytest.raises(InvalidInputError, match="Constant"):
-        PLC(**FAST, clusterer=Constant(5)).fit(X)
-
-
-@pytest.mark.parametrize("graph", ["pseudo", "true"])
-def test_the_metric_of_many_windows_is_found_from_some(graph, data, monkeypatch):
-    X, rows = data
-    y = np.where(np.arange(N) < 40, np.arange(N) % 2, -1)
-    whole = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
-    monkeypatch.setattr(plc, "MAX_METRIC_WINDOWS", 60)
-    model = PLC(**FAST, graph=graph).fit(X, y, nuisance=rows)
-    assert model.labels_.shape == (N,)
-    assert model.nuisance_strength_ == pytest.approx(whole.nuisance_strength_, rel=0.5)
-    assert len(set(model.labels_[:40][y[:40] == 0])) >= 1
-    np.testing.assert_array_equal(model.factors_[0], whole.factors_[0])
-
-
-def test_empty_clusters_of_some_windows_are_no_class_of_any(monkeypatch):
-    kind = np.arange(90) % 3
-    X = np.random.default_rng(0).normal(size=(3, 4, 5))[kind]
-    monkeypatch.setattr(plc, "MAX_METRIC_WINDOWS", 60)
-    labels = PLC(2, n_clusters=6, random_state=0).fit(X).labels_
-    assert len(set(labels)) == 3
-    assert len({(a, b) for a, b in zip(labels, kind, strict=True)}) == 3
 
 
 # ---------------------------------------------------------------------------- other inputs

@@ -193,7 +193,7 @@ def test_a_lost_scheduler_leaves_a_model_to_go_on_from(tmp_path: Path) -> None:
             distributed.Client(scheduler_file=str(place), timeout=60),
             pytest.raises(TensorContrastError, match="scheduler"),
         ):
-            clone(model).set_params(callback=lose).fit(X, autosave=path, every=1)
+            clone(model).set_params(callback=lose).fit(X, autosave=path)
     finally:
         log.setLevel(level)
         for process in (scheduler, worker):

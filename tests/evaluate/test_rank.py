@@ -33,7 +33,7 @@ def test_the_planted_rank_of_coupled_blocks_comes_back():
     found = rank_curve(PLC(random_state=0), [X, other], range(2, 5), groups=np.arange(100) // 5)
     assert found.recommended == 3 and found.split_by == "subjects"
     point = found.points[1]
-    model = CPD(3, n_init=3, random_state=0).fit([X, other])
+    model = CPD(3, random_state=0).fit([X, other])
     assert point.bic == pytest.approx(information_criteria(model, [X, other]).bic, rel=1e-3)
     assert point.core_consistency > 80 and point.split_similarity > 0.9
 
@@ -63,7 +63,7 @@ def test_the_planted_rank_has_the_smallest_criterion(rank, criterion):
         n_samples=150, dims=(8, 9, 7), rank=rank, noise=0.2, n_classes=1, random_state=rank
     )
     found = {
-        r: getattr(information_criteria(CPD(r, n_init=3, random_state=0).fit(X), X), criterion)
+        r: getattr(information_criteria(CPD(r, random_state=0).fit(X), X), criterion)
         for r in range(1, 7)
     }
     assert min(found, key=found.get) == rank

@@ -67,7 +67,7 @@ def models():
     yield "cpd-parts", CPD(2, nonnegative=True, **short).fit(np.abs(X)), np.abs(X)
     yield "atd", ATD(2, **short).fit(X), X
     yield "plc", PLC(2, n_clusters=2, **short).fit(X, nuisance=X[:6] / 9), X
-    yield "plc-paper", PLC(2, n_clusters=2, algorithm1=Algorithm1(), **short).fit(X), X
+    yield "plc-paper", Algorithm1(2, n_clusters=2, **short).fit(X), X
     yield "plc-labels", PLC(2, graph="true", **short).fit(X, y), X
 
     rec = signals()

@@ -155,7 +155,7 @@ def test_fitted_decompositions_show_their_shape(kind):
     X = make_cp_tensor(n_samples=40, dims=(3, 60, 5), rank=2, random_state=0)[0]
     model = kind(rank=2, random_state=0)
     assert learned_html(model) == ""
-    model.fit(X, view=X)
+    model.fit(X)
     html = learned_html(model)
     assert rows(html)["components"] == "2" and rows(html)["shape of a window"] == "3 × 60 × 5"
     assert rows(html)["fitted on"] == "40 windows"

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from tensorcontrast import ATD, CPD, PLC, Algorithm1, load_model
 from tensorcontrast.datasets import make_cp_tensor
+from tensorcontrast.decompose import base
 from tensorcontrast.errors import FileError, InvalidInputError
 
 SHORT = {"rank": 3, "tol": 0, "random_state": 0}
@@ -20,7 +21,7 @@ MODELS = {
     "CPD, gaps": CPD(**SHORT, max_iter=12, missing="mask"),
     "ATD": ATD(**SHORT, max_iter=12),
     "PLC": PLC(**SHORT, max_iter=12, n_clusters=3),
-    "Algorithm 1": PLC(**SHORT, max_iter=12, n_clusters=3, algorithm1=Algorithm1(warm_up=3)),
+    "Algorithm 1": Algorithm1(**SHORT, max_iter=12, n_clusters=3, warm_up=3),
 }
 models = pytest.mark.parametrize("name", MODELS)
 
@@ -48,12 +49,13 @@ def crash_at(iteration):
 
 @models
 @pytest.mark.parametrize("coupled", [False, True])
-def test_a_crash_leaves_a_model_from_which_a_fit_goes_on(name, coupled, X, tmp_path):
+def test_a_crash_leaves_a_model_from_which_a_fit_goes_on(name, coupled, X, tmp_path, monkeypatch):
     path = tmp_path / "m.tcm"
     data = (X, X[:, 0, :, 0]) if coupled else X
     model = make(name, callback=crash_at(8))
+    monkeypatch.setattr(base, "AUTOSAVE_EVERY", 3)
     with pytest.raises(Crash):
-        model.fit(data, autosave=path, every=3)
+        model.fit(data, autosave=path)
     assert not hasattr(model, "factors_")
     saved = load_model(path)
     assert saved.n_iter_ == 6 and saved.interrupted_ and not saved.converged_
@@ -71,7 +73,7 @@ def test_a_crash_leaves_a_model_from_which_a_fit_goes_on(name, coupled, X, tmp_p
 @pytest.mark.parametrize("name", ["CPD", "PLC", "CPD, gaps"])
 def test_going_on_leads_where_the_fit_would_have_gone(name, X, tmp_path):
     whole = make(name, max_iter=60).fit(X)
-    make(name, max_iter=20).fit(X, autosave=tmp_path / "m.tcm", every=20)
+    make(name, max_iter=20).fit(X, autosave=tmp_path / "m.tcm")
     again = make(name, max_iter=60).fit(X, init=load_model(tmp_path / "m.tcm"))
     objective = again.history_["objective"]
     np.testing.assert_allclose(objective, whole.history_["objective"], rtol=1e-4)
@@ -82,14 +84,14 @@ def test_going_on_leads_where_the_fit_would_have_gone(name, X, tmp_path):
 @models
 def test_saving_changes_nothing(name, X, tmp_path):
     plain = make(name).fit(X)
-    saved = make(name).fit(X, autosave=tmp_path / "m.tcm", every=1)
+    saved = make(name).fit(X, autosave=tmp_path / "m.tcm")
     np.testing.assert_array_equal(saved.transform(X), plain.transform(X))
-    assert load_model(tmp_path / "m.tcm").n_iter_ == 12
+    assert load_model(tmp_path / "m.tcm").n_iter_ == 10
     assert saved.history_["objective"] == plain.history_["objective"]
 
 
 def test_a_saved_model_is_a_shorter_fit(X, tmp_path):
-    make("CPD").fit(X, autosave=tmp_path / "m.tcm", every=5)
+    make("CPD").fit(X, autosave=tmp_path / "m.tcm")
     saved, short = load_model(tmp_path / "m.tcm"), make("CPD", max_iter=10).fit(X)
     for U, V in zip(saved.factors_, short.factors_, strict=True):
         np.testing.assert_allclose(U, V, atol=1e-9)
@@ -98,9 +100,9 @@ def test_a_saved_model_is_a_shorter_fit(X, tmp_path):
 
 def test_a_function_takes_the_models(X):
     models = []
-    make("CPD").fit(X, autosave=models.append, every=4)
-    assert [model.n_iter_ for model in models] == [4, 8, 12]
-    assert len({id(model) for model in models}) == 3
+    make("CPD").fit(X, autosave=models.append)
+    assert [model.n_iter_ for model in models] == [5, 10]
+    assert len({id(model) for model in models}) == 2
 
 
 KILLED = """
@@ -108,7 +110,7 @@ import sys
 import numpy as np
 from tensorcontrast import CPD
 X = np.load(sys.argv[1], mmap_mode="r")
-CPD(rank=3, max_iter=10**6, tol=0, random_state=0).fit(X, autosave=sys.argv[2], every=1)
+CPD(rank=3, max_iter=10**6, tol=0, random_state=0).fit(X, autosave=sys.argv[2])
 """
 
 
@@ -156,10 +158,7 @@ def test_models_that_are_no_start(X):
         make("CPD", rank=4).fit(X, init=fitted)
 
 
-def test_places_and_intervals_that_do_not_fit(X, tmp_path):
-    for every in (0, -1, 1.5, None, True, "3"):
-        with pytest.raises(InvalidInputError, match="every"):
-            make("CPD").fit(X, autosave=tmp_path / "m.tcm", every=every)
+def test_places_that_do_not_fit(X, tmp_path):
     for autosave in (3, True):
         with pytest.raises(InvalidInputError, match="autosave"):
             make("CPD").fit(X, autosave=autosave)
@@ -167,7 +166,7 @@ def test_places_and_intervals_that_do_not_fit(X, tmp_path):
         make("CPD").fit(X, autosave=tmp_path / "none" / "m.tcm")
     for model in (
         ATD(rank=3, batch_size=20),
-        PLC(rank=3, n_clusters=3, algorithm1=Algorithm1(batch_size=20)),
+        Algorithm1(rank=3, n_clusters=3, batch_size=20),
     ):
         with pytest.raises(InvalidInputError, match="batch_size"):
             model.fit(X, autosave=tmp_path / "m.tcm")

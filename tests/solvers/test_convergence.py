@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from tensorcontrast import ATD, CPD, PLC, Algorithm1
+from tensorcontrast import ATD, CPD, PLC
 from tensorcontrast.datasets import make_cp_tensor
 from tensorcontrast.errors import NumericalError, TensorContrastError, TensorContrastWarning
 from tensorcontrast.solvers.convergence import RISE, Monitor
@@ -87,7 +87,7 @@ def test_the_tolerance_does_not_depend_on_the_unit_of_the_data(factor, X):
 
 def test_a_warm_up_does_not_count_as_settled(X):
     """The warm-up alone settles in a few sweeps; all of them are done, and then the contrast."""
-    model = make("Algorithm 1", algorithm1=Algorithm1(warm_up=40)).fit(X)
+    model = make("Algorithm 1", warm_up=40).fit(X)
     assert model.n_iter_ > 41
     assert np.isfinite(model.history_["contrast"][-1])
 

@@ -7,6 +7,7 @@ from tensorcontrast.cp import kernels
 from tensorcontrast.cp.metric import OVERLAP_POWER, OVERLAP_RIDGE, gains
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers import metric
+from tensorcontrast.solvers.windows import ArrayWindows
 
 ALPHA = 1e-3
 
@@ -38,9 +39,8 @@ def slow_error(X, factors, alpha, M):
 
 def selected(X, factors, V, variances, room):
     """Select within ``room`` times the error of E12."""
-    plain = slow_error(X, factors, ALPHA, np.eye(X.shape[1]))
     nuisance = (V, variances, float(variances.sum()))
-    return metric.select_strength(X, float((X**2).sum()), factors, ALPHA, nuisance, room * plain)
+    return metric.select_strength(ArrayWindows(X), factors, ALPHA, nuisance, room - 1)
 
 
 # ----------------------------------------------------------------------------- the strength
@@ -67,23 +67,11 @@ def test_E14_the_metric_is_as_strong_as_the_region_allows():
     assert most.strength == pytest.approx(metric.MIN_STRENGTH * np.sqrt(variances.sum()))
 
 
-def test_the_error_of_E12_is_that_of_no_gains():
-    X, factors, *_ = noisy()
-    error = metric._ols_error(X, float((X**2).sum()), factors, 0.3)
-    assert error == pytest.approx(slow_error(X, factors, 0.3, np.eye(20)), rel=1e-9)
-
-
-def test_there_is_no_metric_where_E12_is_outside_the_limit():
-    X, factors, V, variances = noisy()
-    assert selected(X, factors, V, variances, 0.99) is None
-    assert selected(X, factors, V, variances, 1.01) is not None
-
-
 def test_what_is_reconstructed_to_rounding_has_no_metric():
     X, factors, V, variances = noisy()
     X = np.random.default_rng(1).normal(size=(50, 3)) @ kernels.khatri_rao(factors).T
     found = (V, variances, float(variances.sum()))
-    assert metric.select_strength(X, float((X**2).sum()), factors, 1e-9, found, 1.0) is None
+    assert metric.select_strength(ArrayWindows(X), factors, 1e-9, found, 1.0) is None
 
 
 # ----------------------------------------------------------------------------- deviations
@@ -97,21 +85,22 @@ def some_classes():
     return rng.normal(size=(40, 6)) + classes[:, None], classes
 
 
-def test_deviations_are_those_from_the_mean_of_each_class():
+def test_deviations_are_those_from_the_mean_of_each_class(monkeypatch):
     X, classes = some_classes()
-    deviations = metric.within_class_deviations(X, classes, 100)
+    deviations = metric.within_class_deviations(ArrayWindows(X), classes)
     for x, c, own in zip(X, classes, deviations, strict=True):
         np.testing.assert_allclose(own, x - X[classes == c].mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(deviations[7], 0, atol=1e-12)
-    some = metric.within_class_deviations(X.astype("f4"), classes, 9)
+    every = metric.within_class_deviations(ArrayWindows(X.astype("f4")), classes)
+    monkeypatch.setattr(metric, "MAX_DEVIATIONS", 9)
+    some = metric.within_class_deviations(ArrayWindows(X.astype("f4")), classes)
     assert some.shape == (9, 6) and some.dtype == np.float32
-    every = metric.within_class_deviations(X.astype("f4"), classes, 40)
     np.testing.assert_array_equal(some, every[np.linspace(0, 39, 9).astype(int)])
 
 
 def test_E4_covariance_of_deviations_is_that_of_the_positive_laplacian():
     X, classes = some_classes()
-    deviations = metric.within_class_deviations(X, classes, 100)
+    deviations = metric.within_class_deviations(ArrayWindows(X), classes)
     joined = (classes[:, None] == classes[None, :]).astype(float)
     joined /= joined.sum(axis=1, keepdims=True)
     laplacian = np.diag(joined.sum(axis=1)) - joined
@@ -166,7 +155,7 @@ def test_E23_classes_and_metric_are_found_from_each_other_in_turn(epsilon, augme
         return given[len(seen) - 1]
 
     found, classes = metric.contrast_metric(
-        X, factors, ALPHA, nuisance, pseudo_classes, gamma=gamma, epsilon=epsilon
+        ArrayWindows(X), factors, ALPHA, nuisance, pseudo_classes, gamma=gamma, epsilon=epsilon
     )
     np.testing.assert_array_equal(classes, given[-1])
     limit = (1 + epsilon) * slow_error(X, factors, ALPHA, np.eye(20))
@@ -174,7 +163,7 @@ def test_E23_classes_and_metric_are_found_from_each_other_in_turn(epsilon, augme
     M, strength = dense_selection(X, factors, base, limit) if augmented else (np.eye(20), None)
     for W, labels in zip(seen, given, strict=True):
         np.testing.assert_allclose(W, dense_features(X, factors, M), atol=1e-5)
-        deviations = metric.within_class_deviations(X, labels, len(X))
+        deviations = metric.within_class_deviations(ArrayWindows(X), labels)
         M, strength = dense_selection(X, factors, base + gamma * covariance(deviations), limit)
     assert found.strength == pytest.approx(strength, rel=1e-4)
     own = dense_metric(found.metric.directions, found.metric.gains)
@@ -186,17 +175,21 @@ def test_without_nuisance_and_graph_there_is_no_metric():
     X, factors, *_ = noisy()
     classes = np.arange(len(X)) % 4
     weights = {"gamma": 0.0, "epsilon": 0.1}
-    found, same = metric.contrast_metric(X, factors, ALPHA, None, lambda W: classes, **weights)
+    found, same = metric.contrast_metric(
+        ArrayWindows(X), factors, ALPHA, None, lambda W: classes, **weights
+    )
     assert found is None
     np.testing.assert_array_equal(same, classes)
     weights["gamma"] = 1.0
-    assert metric.contrast_metric(X, factors, ALPHA, None, lambda W: classes, **weights)[0]
+    assert metric.contrast_metric(
+        ArrayWindows(X), factors, ALPHA, None, lambda W: classes, **weights
+    )[0]
 
 
 def test_stacked_rows_have_the_sum_of_the_covariances():
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=(30, 5)) + 4, rng.normal(size=(12, 5)) * [1, 2, 3, 4, 5]
-    rows = metric._stacked([(A, 1.0), (B, 0.3), (A + B[:1], 0.0), (A[:0], 1.0)])
+    rows = metric._stacked([(A, 1.0), (B, 0.3), (A + B[:1], 0.0), (A[:0], 1.0), (None, 1.0)])
     assert rows.shape == (42, 5)
     np.testing.assert_allclose(covariance(rows), covariance(A) + 0.3 * covariance(B), atol=1e-10)
     assert metric._stacked([(A, 0.0)]) is metric._stacked([]) is None

@@ -87,7 +87,7 @@ def test_blocks_of_windows_give_what_one_gives(monkeypatch):
 # ---------------------------------------------------------------------------- the estimators
 
 
-@pytest.mark.parametrize("options", [{}, {"n_init": 3}, {"center": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"center": False}], ids=str)
 @pytest.mark.parametrize("cls", ALL)
 def test_what_is_imputed_is_near_the_truth(cls, options, data):
     X, Z, gaps = data
@@ -188,13 +188,8 @@ def test_nan_are_mistakes_unless_told_otherwise(data):
             cls(rank=3).fit(data[1])
 
 
-def test_a_view_and_a_nuisance_need_whole_windows(data):
+def test_nuisance_needs_whole_windows(data):
     X, Z, _ = data
-    for cls in ALL:
-        with pytest.raises(InvalidInputError, match="view"):
-            cls(rank=3, missing="mask").fit(Z, view=X)
-        with pytest.raises(InvalidInputError, match="view"):
-            cls(rank=3).fit(X, view=Z)
     with pytest.raises(InvalidInputError, match="nuisance"):
         PLC(rank=3, missing="mask").fit(Z, nuisance=X[:9])
 
@@ -286,11 +281,6 @@ def test_signals_to_features():
     assert np.isfinite(model.transform(dirty)).all()
     with pytest.raises(InvalidInputError, match="missing"):
         make().fit(rec.X).set_params(missing="mask").transform(dirty)
-    whole = make(tensorize=SpectrogramTensor()).fit(rec.X)
-    W = whole.transform(rec.X)
-    lost = whole.set_params(missing="mask").transform(dirty)
-    np.testing.assert_allclose(lost[50:], W[50:], atol=1e-5 * np.abs(W).max())
-    assert np.corrcoef(lost[:20].ravel(), W[:20].ravel())[0, 1] > 0.6
 
 
 def test_parts_that_know_no_missing_values_are_named():

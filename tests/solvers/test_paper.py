@@ -9,16 +9,17 @@ import tracemalloc
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.cluster import AgglomerativeClustering
 
-from tensorcontrast import PLC, Algorithm1
+from tensorcontrast import Algorithm1
 from tensorcontrast.cp import kernels, losses, updates
 from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.graph import SignedGraph
+from tensorcontrast.cp.kmeans import cluster
 from tensorcontrast.errors import TensorContrastWarning
 from tensorcontrast.solvers import als, paper
 from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.solvers.paper import ATDContrast, NoContrast, PLCContrast, TwoViewStep
+from tensorcontrast.solvers.windows import ArrayWindows
 
 ALPHA = 1e-3
 
@@ -156,8 +157,7 @@ def slow_iteration(X, V, factors, y, alpha, beta, gamma):
     K_inverse = np.linalg.inv(H.T @ H + alpha * np.eye(rank))
     W_0, V_0 = X @ H @ K_inverse, V @ H @ K_inverse  # β = 0
     if y is None:
-        standard = (W_0 - W_0.mean(axis=0)) / W_0.std(axis=0)
-        y = AgglomerativeClustering(3).fit_predict(standard)
+        y = cluster(W_0, 3)[0]
     S = np.array([[0 if i == j else 1 if y[i] == y[j] else -1 for j in range(n)] for i in range(n)])
     M = -np.eye(n) - gamma * S / (n - 1)
 
@@ -186,8 +186,7 @@ def test_E11_a_sweep_is_one_iteration_of_algorithm_1(dims, labels):
     X, V, y, factors = tensors(n=30, dims=dims)
     known = y if labels == "known" else None
     alpha, beta, gamma = 0.1, 1e-4, 1.3
-    clusterer = AgglomerativeClustering(3)
-    step = two_views(X, V, PLCContrast(beta, gamma, 3, known=known, clusterer=clusterer), alpha)
+    step = two_views(X, V, PLCContrast(beta, gamma, 3, known=known), alpha)
     new, terms = sweep(step, factors)
     assert terms["damped"] == 0.0  # so that the plain E9 of the loop is what was done
     W, W_view, slow, classes = slow_iteration(X, V, factors, known, alpha, beta, gamma)
@@ -207,8 +206,7 @@ def test_a_fit_of_50000_windows_makes_nothing_of_size_N_squared():
     W = rng.standard_normal((n, 5), dtype=np.float32)
     X = (W @ rng.standard_normal((5, 48), dtype=np.float32)).reshape(n, 6, 8)
     X += 0.1 * rng.standard_normal(X.shape, dtype=np.float32)
-    settings = Algorithm1(warm_up=1)
-    model = PLC(32, algorithm1=settings, n_clusters=5, max_iter=3, random_state=0)
+    model = Algorithm1(32, warm_up=1, n_clusters=5, max_iter=3, tol=0, random_state=0)
     tracemalloc.start()
     try:
         model.fit(X)
@@ -334,6 +332,24 @@ def test_E21_sweeps_end_where_the_gradient_of_the_factors_is_zero_too(problem):
     assert slope(factors) < 1e-3 * slopes[0]
 
 
+# ---------------------------------------------------------------------------- no contrast
+
+
+def test_without_contrast_it_is_the_cp_model_of_the_windows_of_both_views():
+    X, V, y, factors = tensors()
+    both = als.PlainStep(ArrayWindows(np.concatenate([X, V])), ALPHA)
+    wanted = als.run(
+        both, factors, alpha=ALPHA, monitor=Monitor("test", max_iter=9, tol=0), balance=False
+    )
+    for contrast in (NoContrast(), PLCContrast(0.0, 1.0, 3, known=y), ATDContrast(0.0, 0.01)):
+        found = paper.fit_two_views(
+            two_views(X, V, contrast), factors, monitor=Monitor("test", max_iter=9, tol=0),
+            warm_up=0, batch_size=None, step_size=1.0, rng=np.random.default_rng(0),
+        )  # fmt: skip
+        for U, expected in zip(found.factors, wanted.factors, strict=True):
+            np.testing.assert_allclose(U, expected, rtol=1e-9, atol=1e-12)
+
+
 # ---------------------------------------------------------------------------- mini-batches
 
 
@@ -361,9 +377,9 @@ def test_epochs_of_mini_batches_lower_the_error(contrast):
         two_views(X, V, contrast), factors, monitor=monitor, warm_up=2, batch_size=33,
         step_size=0.2, rng=np.random.default_rng(0),
     )  # fmt: skip
-    course = found.fit.history["reconstruction_error"]
+    course = found.history["reconstruction_error"]
     assert course[0] > course[3] > course[-1]
-    assert len(course) == 40 and found.W.shape == (200, 4)
+    assert len(course) == 40 and found.gram.shape == (4, 4)
     full = paper.fit_two_views(
         two_views(X, V, NoContrast()), factors, monitor=Monitor("test", max_iter=200, tol=0),
         warm_up=0, batch_size=None, step_size=1.0, rng=np.random.default_rng(0),
@@ -388,8 +404,7 @@ def search(epsilon, error_of, interrupt_at=None):
     tried = []
 
     def result(beta, interrupted=False):
-        fit = als.FitResult([], np.zeros((1, 1)), {}, True, interrupted)
-        return paper.PaperResult(fit, None, None, error_of(beta))
+        return als.FitResult([], np.zeros((1, 1)), {}, error_of(beta), True, interrupted)
 
     def trial(beta):
         tried.append(beta)
@@ -418,5 +433,5 @@ def test_E14_no_beta_at_all_and_any_beta():
 
 def test_E14_ctrl_c_ends_the_search_with_the_best_so_far():
     beta, tried, best = search(0.1, lambda beta: 1.0 + 0.1 * beta, interrupt_at=3)
-    assert len(tried) == 3 and best.fit.interrupted
+    assert len(tried) == 3 and best.interrupted
     assert beta == max(b for b in tried[:2] if b <= 1)

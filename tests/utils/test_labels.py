@@ -136,19 +136,19 @@ def planted():
     return make_cp_tensor(n_samples=60, dims=(4, 6, 5), rank=3, n_classes=3, random_state=0)[:2]
 
 
-def plc(**params):
-    return PLC(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
+def plc(kind=PLC, **params):
+    return kind(**{"rank": 3, "n_clusters": 3, "random_state": 0, **params})
 
 
-@pytest.mark.parametrize("algorithm1", [None, Algorithm1()])
-def test_plc_reads_every_type_alike(planted, algorithm1):
+@pytest.mark.parametrize("kind", [PLC, Algorithm1])
+def test_plc_reads_every_type_alike(planted, kind):
     X, y = planted
     codes = np.where(np.arange(60) % 3, -1, np.roll(y, 1))
-    wanted = plc(algorithm1=algorithm1).fit(X, codes).transform(X)
-    assert not np.array_equal(wanted, plc(algorithm1=algorithm1).fit(X).transform(X))
+    wanted = plc(kind).fit(X, codes).transform(X)
+    assert not np.array_equal(wanted, plc(kind).fit(X).transform(X))
     names = [None if c < 0 else "abc"[c] for c in codes]
     for given in (codes.astype(object), np.where(codes < 0, NAN, codes), names):
-        model = plc(algorithm1=algorithm1).fit(X, given)
+        model = plc(kind).fit(X, given)
         np.testing.assert_array_equal(model.transform(X), wanted)
 
 

@@ -178,28 +178,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         self.random_state = random_state
         self.verbose = verbose
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Also return the parameters of the features, such as ``features__decompose__rank``.
-        """
-        params: dict[str, Any] = super().get_params(deep)
-        if deep and params["features"] is None:
-            nested = ContrastiveFeatures().get_params()
-            params |= {f"features__{name}": value for name, value in nested.items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of the features, such as ``features__decompose__rank``."""
-        nested = any(name.startswith("features__") for name in params)
-        if nested and params.get("features", self.features) is None:
-            params["features"] = ContrastiveFeatures()
-        super().set_params(**params)
-        return self
-
     # ------------------------------------------------------------------------------- learning
 
     def fit(
@@ -211,7 +189,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         recording: Any = None,
         init: ContrastiveFeatures | None = None,
         autosave: str | PathLike[str] | None = None,
-        every: int = 5,
     ) -> Self:
         """Learn from windows X [n, channel, time] or :class:`Recordings`, some of them labelled.
 
@@ -231,10 +208,8 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         init : fitted ContrastiveFeatures, optional
             Features to go on from; see :meth:`ContrastiveFeatures.fit`.
         autosave : path, optional
-            Write the features to this file every few iterations; ``fit(X, y,
+            Write the features to this file every five iterations; ``fit(X, y,
             init=load_model(path))`` goes on from there.
-        every : int, default=5
-            Iterations from one write of ``autosave`` to the next.
 
         Notes
         -----
@@ -242,9 +217,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         """
         checks.check_parameters(self)
         try:
-            attributes = self._learn(
-                X, y, groups, recording, {"init": init, "autosave": autosave, "every": every}
-            )
+            attributes = self._learn(X, y, groups, recording, {"init": init, "autosave": autosave})
             assign_learned(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(

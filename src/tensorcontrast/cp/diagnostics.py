@@ -59,29 +59,17 @@ class Match:
         )
 
 
-def cosines(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = None) -> Array:
+def cosines(a: Factors, b: Factors) -> Array:
     """Cosines (r, r') between the components of two models.
 
     The product over modes of the cosines between columns; of coupled blocks, the cosine between
-    the columns of H, which hold all blocks. With features of the same windows, times the
-    cosine between these. 0 where a component is empty.
+    the columns of H, which hold all blocks. 0 where a component is empty.
     """
-    cosine = kernels.cross_gram(a, b)
     lengths = [np.sqrt(np.diagonal(kernels.cross_gram(model, model))) for model in (a, b)]
-    cosine /= _positive(np.outer(*lengths))
-    if W_a is not None and W_b is not None:
-        if len(W_a) != len(W_b):
-            raise InvalidInputError(
-                f"features of {len(W_a)} and of {len(W_b)} windows: components can be compared "
-                "over the same windows only"
-            )
-        left, right = W_a.astype(np.float64), W_b.astype(np.float64)
-        sizes = np.outer(np.linalg.norm(left, axis=0), np.linalg.norm(right, axis=0))
-        cosine *= left.T @ right / _positive(sizes)
-    return cosine
+    return kernels.cross_gram(a, b) / _positive(np.outer(*lengths))
 
 
-def match(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = None) -> Match:
+def match(a: Factors, b: Factors) -> Match:
     """Match the components of a second model to those of a first one, each at most once.
 
     The matching has the largest sum of ``|cosines|`` (Hungarian method). Its mean is the factor
@@ -92,9 +80,7 @@ def match(a: Factors, b: Factors, W_a: Array | None = None, W_b: Array | None = 
     Acar, Dunlavy, Kolda, Mørup: Scalable tensor factorizations for incomplete data.
     Chemometrics and Intelligent Laboratory Systems 106, 2011.
     """
-    # The sign of a component is that of its pattern: features follow it.
-    patterns = None if W_a is None else cosines(a, b)
-    return _assigned(cosines(a, b, W_a, W_b), patterns)
+    return _assigned(cosines(a, b))
 
 
 def correlations(W_a: Array, W_b: Array) -> Array:
@@ -107,10 +93,7 @@ def correlations(W_a: Array, W_b: Array) -> Array:
             f"features of {len(W_a)} and of {len(W_b)} windows: they can be compared over the same "
             "windows only"
         )
-    units = []
-    for W in (W_a, W_b):
-        centred = W.astype(np.float64) - W.mean(axis=0, dtype=np.float64)
-        units.append(centred / _positive(np.linalg.norm(centred, axis=0)))
+    units = [centred / _positive(np.linalg.norm(centred, axis=0)) for centred in _centred(W_a, W_b)]
     return np.asarray(units[0].T @ units[1])
 
 
@@ -123,47 +106,47 @@ def match_features(W_a: Array, W_b: Array) -> Match:
     return _assigned(correlations(W_a, W_b))
 
 
-def _assigned(found: Array, patterns: Array | None = None) -> Match:
-    """Best one-to-one matching by size of the entries; signs are those of ``patterns``."""
+def space_similarity(W_a: Array, W_b: Array) -> float:
+    """Mean squared canonical correlation between the features of two models over the same windows.
+
+    1 where the features of one are linear combinations of those of the other: both then hold the
+    same information, whether or not single features agree. Directions without variance do not
+    count.
+    """
+    bases = []
+    for centred in _centred(W_a, W_b):
+        U, values, _ = np.linalg.svd(centred, full_matrices=False)
+        bases.append(U[:, values > 1e-5 * values[0]])
+    squares = np.square(bases[0].T @ bases[1])
+    return float(squares.sum() / max(min(squares.shape), 1))
+
+
+def _centred(*features: Array) -> list[Array]:
+    return [W.astype(np.float64) - W.mean(axis=0, dtype=np.float64) for W in features]
+
+
+def _assigned(found: Array) -> Match:
+    """Best one-to-one matching by size of the entries."""
     rows, columns = linear_sum_assignment(-np.abs(found))
     order = np.full(len(found), -1, dtype=np.intp)
     order[rows] = columns
     signs, similarity = np.ones(len(found)), np.zeros(len(found))
-    signed = found if patterns is None else patterns
-    signs[rows] = np.where(signed[rows, columns] < 0, -1.0, 1.0)
+    signs[rows] = np.where(found[rows, columns] < 0, -1.0, 1.0)
     similarity[rows] = np.abs(found[rows, columns])
     return Match(order, signs, similarity)
-
-
-def subspace_similarity(a: Factors, b: Factors) -> float:
-    """Mean squared cosine of the principal angles between the spans of the components of a and b.
-
-    1 where the components of b can be combined to those of a, whether or not they are the same one
-    by one: features of both models then hold the same information. Empty components do not count.
-    """
-    roots = []
-    for model in (a, b):
-        values, vectors = np.linalg.eigh(_unit_gram(model))
-        there = values > 1e-10 * values[-1]
-        roots.append(vectors[:, there] / np.sqrt(values[there]))
-    angles = roots[0].T @ cosines(a, b) @ roots[1]
-    return float((angles**2).sum() / max(min(angles.shape), 1))
 
 
 # --------------------------------------------------------------------------------- one model
 
 
-def core_consistency(
-    X: Array, W: Array, factors: Factors, *, strip_values: int = STRIP_VALUES
-) -> list[float]:
+def core_consistency(X: Array, W: Array, factors: Factors) -> list[float | None]:
     """Core consistency (CORCONDIA) of each coupled block, in percent; 100 at most.
 
     ``100 (1 − ‖G − I‖²/r)`` with I the superdiagonal core of a CP model and
     ``G = X ×_0 W⁺ ×_1 U_1⁺ … ×_K U_K⁺`` the least-squares core. The pseudo-inverses are applied
-    mode by mode, the windows first: no Kronecker product is formed.
-
-    Where a factor has fewer rows than columns the core is not determined, and G is the smallest of
-    many: see :func:`determined`.
+    mode by mode, the windows first: no Kronecker product is formed. None where the core is not
+    determined: in a block of one mode, whose core is superdiagonal for every rotation, and where a
+    mode does not have full column rank.
 
     References
     ----------
@@ -171,38 +154,32 @@ def core_consistency(
     J. Chemometrics 17, 2003.
     """
     rank = W.shape[1]
+    if _matrix_rank(W) < rank:
+        return [None for _ in kernels.blocks_of(factors)]
     inverse = np.linalg.pinv(W.astype(np.float64))  # (r, n)
     rows = np.zeros((rank, X.shape[1]))
-    for at in _strips(X, strip_values):
+    for at in _strips(X):
         rows += inverse[:, at] @ X[at]
-    out, first = [], 0
+    out: list[float | None] = []
+    first = 0
     for block in kernels.blocks_of(factors):
-        dims = [len(U) for U in block]
-        size = int(np.prod(dims))
-        G: Array = rows[:, first : first + size].reshape(rank, *dims)
+        size = int(np.prod([len(U) for U in block]))
+        G: Array = rows[:, first : first + size].reshape(rank, *(len(U) for U in block))
+        first += size
+        if len(block) < 2 or any(_matrix_rank(U) < rank for U in block):
+            out.append(None)
+            continue
         for U in block:  # each contraction moves its mode to the end: at last they are in order
             scale = np.linalg.norm(U)
-            unit = U.astype(np.float64) / (scale if scale > 0 else 1.0)
-            G = np.tensordot(G, np.linalg.pinv(unit) / (scale if scale > 0 else 1.0), (1, 1))
+            G = np.tensordot(G, np.linalg.pinv(U.astype(np.float64) / scale) / scale, (1, 1))
         diagonal = G[tuple([np.arange(rank)] * G.ndim)]
         misfit = float((G**2).sum() - 2.0 * diagonal.sum() + rank)
         out.append(100.0 * (1.0 - misfit / rank))
-        first += size
     return out
 
 
-def determined(W: Array, factors: Factors) -> list[bool]:
-    """Whether the core of each block is determined: two modes at least, all of full column rank.
-
-    A block with one mode is a matrix, whose core is superdiagonal for every rotation.
-    """
-    rank = W.shape[1]
-    if len(W) < rank or np.linalg.matrix_rank(W.astype(np.float64)) < rank:
-        return [False for _ in kernels.blocks_of(factors)]
-    return [
-        len(block) > 1 and all(np.linalg.matrix_rank(U.astype(np.float64)) == rank for U in block)
-        for block in kernels.blocks_of(factors)
-    ]
+def _matrix_rank(A: Array) -> int:
+    return int(np.linalg.matrix_rank(A.astype(np.float64))) if len(A) >= A.shape[1] else 0
 
 
 def component_shares(W: Array, factors: Factors, total: float) -> Array:
@@ -237,13 +214,11 @@ def leverage(W: Array) -> Array:
     return np.asarray((U[:, there] ** 2).sum(axis=1))
 
 
-def residuals(
-    X: Array, W: Array, factors: Factors, *, strip_values: int = STRIP_VALUES
-) -> tuple[Array, Array]:
+def residuals(X: Array, W: Array, factors: Factors) -> tuple[Array, Array]:
     """Squared residual and squared norm (n,) of each window."""
     H = kernels.khatri_rao(factors)
     left, norms = np.empty(len(X)), np.empty(len(X))
-    for at in _strips(X, strip_values):
+    for at in _strips(X):
         norms[at] = kernels.row_norms_squared(X[at])
         left[at] = kernels.row_norms_squared(X[at] - W[at] @ H.T)
     return left, norms
@@ -289,17 +264,10 @@ def warn_if_degenerate(name: str, value: float, a: int, b: int) -> None:
         )
 
 
-def _strips(X: Array, values: int) -> Iterator[slice]:
-    step = max(1, values // max(X.shape[1], 1))
+def _strips(X: Array) -> Iterator[slice]:
+    step = max(1, STRIP_VALUES // max(X.shape[1], 1))
     for start in range(0, len(X), step):
         yield slice(start, start + step)
-
-
-def _unit_gram(factors: Factors) -> Array:
-    """``HᵀH`` (r, r) with columns of H of unit length."""
-    G = kernels.cross_gram(factors, factors)
-    lengths = np.sqrt(np.diagonal(G))
-    return np.asarray(G / _positive(np.outer(lengths, lengths)))
 
 
 def _positive(x: Array) -> Array:

@@ -24,7 +24,6 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from tensorcontrast.errors import InvalidInputError, NumericalError
 
@@ -39,7 +38,6 @@ __all__ = [
     "cp_to_flat",
     "cross_gram",
     "entries",
-    "factor_match_score",
     "factor_products",
     "fitted_product",
     "gram",
@@ -494,17 +492,3 @@ def cross_gram(a: Factors, b: Factors) -> Array:
             part *= U.astype(np.float64).T @ V.astype(np.float64)
         total += part
     return total
-
-
-def factor_match_score(a: Factors, b: Factors) -> float:
-    """Factor match score of two CP models: 1 where they agree up to order, sign and scale.
-
-    The mean over components of ``∏_k |cos(u_k, v_k)|`` under the best matching (Hungarian
-    method). With different ranks the smaller one is matched into the larger. Of coupled blocks it
-    is the cosine between the columns of H, which hold all blocks. See :func:`.diagnostics.match`.
-    """
-    similarity = np.abs(cross_gram(a, b))
-    lengths = [np.sqrt(np.diagonal(gram(in_float64(model)))) for model in (a, b)]
-    similarity /= np.maximum(np.outer(*lengths), np.finfo(float).tiny)
-    rows, columns = linear_sum_assignment(-similarity)
-    return float(similarity[rows, columns].mean())

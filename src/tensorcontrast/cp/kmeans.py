@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import threads
 
-__all__ = ["class_sums", "cluster", "cluster_space", "nearest"]
+__all__ = ["check_count", "class_sums", "cluster", "cluster_space", "nearest"]
 
 Array = NDArray[Any]
 
@@ -40,27 +39,32 @@ def cluster_space(W: Array) -> Array:
     return exact.astype(W.dtype)
 
 
+def check_count(n_clusters: int, n: int) -> None:
+    """Raise where there are fewer windows than clusters."""
+    if n < n_clusters:
+        raise InvalidInputError(
+            f"n_samples={n} is fewer than n_clusters={n_clusters}; pass a smaller n_clusters or "
+            "more windows"
+        )
+
+
 def cluster(
     W: Array,
     n_clusters: int,
     *,
-    clusterer: Any = None,
     centers: Array | None = None,
     n_starts: int = 10,
     seed: int = 0,
 ) -> tuple[NDArray[np.intp], Array]:
-    """Pseudo labels of the features W (n, r).
+    """Pseudo labels of the features W (n, r), by a few steps of k-means.
 
     Parameters
     ----------
     W : (n, r) array
     n_clusters : int
-        Used by the default clustering only.
-    clusterer : scikit-learn clusterer, optional
-        Anything with ``fit_predict``; it is cloned. By default a few steps of k-means, from
-        ``centers`` where these are given, or else from rows that are drawn.
     centers : (k, r) array, optional
-        Last centres, in the space of :func:`cluster_space`.
+        Centres to start from, such as the last ones, in the space of :func:`cluster_space`; else
+        rows are drawn.
     n_starts : int, default=10
         Sets of rows that are drawn; the tightest clusters are kept. With 1, rows that differ by
         rounding give nearly the same clusters: nothing is compared.
@@ -70,19 +74,12 @@ def cluster(
     Returns
     -------
     labels : (n,) int array, 0-based
-        Of the default clustering below ``n_clusters``, where a cluster may be empty; of any other
-        without gaps.
+        A cluster may be empty.
     centers : (k, r) array
         Means of the clusters in the space of :func:`cluster_space`.
     """
     V = cluster_space(W)
-    if clusterer is not None:
-        return _by(clusterer, V)
-    if len(W) < n_clusters:
-        raise InvalidInputError(
-            f"n_samples={len(W)} is fewer than n_clusters={n_clusters}; pass a smaller n_clusters "
-            "or more windows"
-        )
+    check_count(n_clusters, len(W))
     if centers is not None and centers.shape == (n_clusters, W.shape[1]):
         starts = [centers]
     else:
@@ -100,25 +97,6 @@ def cluster(
     best = min(models, key=lambda one: float(one.inertia_))
     found = best.cluster_centers_.astype(V.dtype)
     return nearest(V, found), found
-
-
-def _by(clusterer: Any, V: Array) -> tuple[NDArray[np.intp], Array]:
-    """Labels and means of a clusterer of the caller's."""
-    raw = np.asarray(clone(clusterer).fit_predict(V))
-    if raw.shape != (len(V),):
-        raise InvalidInputError(
-            f"clusterer {clusterer!r} gave labels of shape {raw.shape} for {len(V)} windows; "
-            "fit_predict must give one label per window"
-        )
-    # Noise points (−1 in DBSCAN and HDBSCAN) each stay alone: they are like no other window.
-    noise = raw < 0
-    labels = np.unique(raw, return_inverse=True)[1].astype(np.intp)
-    if noise.any():
-        labels[noise] = labels.max() + 1 + np.arange(noise.sum())
-        labels = np.unique(labels, return_inverse=True)[1].astype(np.intp)
-    k = int(labels.max()) + 1
-    means = class_sums(labels, V, k) / np.bincount(labels)[:, None]
-    return labels, means.astype(V.dtype)
 
 
 def nearest(V: Array, centers: Array) -> NDArray[np.intp]:

@@ -66,12 +66,15 @@ class NuisanceMetric:
 
 
 def principal_directions(
-    rows: Array, max_directions: int = MAX_DIRECTIONS
+    rows: Array | None, max_directions: int = MAX_DIRECTIONS
 ) -> tuple[Array, Array, float] | None:
     """Directions (q, i) in which rows (m, i) vary most, their variances, and the total variance.
 
-    None where the rows do not vary. The result does not depend on the number of threads.
+    None where there are no rows, or where they do not vary. The result does not depend on the
+    number of threads.
     """
+    if rows is None:
+        return None
     with threads.single("blas"), threads.single("openmp"):
         centred = rows - rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
         total = float(kernels.row_norms_squared(centred).sum()) / len(rows)

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
-from tensorcontrast.cp import kernels
-from tensorcontrast.decompose.base import CPEstimator, Prepared, Solved, rows_in_memory
-from tensorcontrast.decompose.views import read_view
+from tensorcontrast.decompose.base import CPEstimator, FitInput, Solved
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.solvers.convergence import Monitor
-from tensorcontrast.solvers.nonnegative import NonnegativeStep
-from tensorcontrast.solvers.paper import NoContrast, PaperResult, TwoViewStep, fit_two_views
-
-Array = NDArray[Any]
+from tensorcontrast.solvers.als import AfterSweep
+from tensorcontrast.solvers.nonnegative import fit_nonnegative
 
 
 class CPD(CPEstimator):
     r"""Canonical polyadic decomposition with shared factors and one feature vector per window.
 
     Minimises :math:`\tfrac12\|X - WH^\top\|^2 + \tfrac\alpha2(\|W\|^2 + \sum_k\|U_k\|^2)` where
-    H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0). With a second
-    ``view`` in :meth:`fit`, both views share the factors.
+    H is the Khatri–Rao product of the factors :math:`U_1 … U_K` (E8 with β = 0). For factors that
+    two views share, fit their windows one after the other, as one array.
 
     Parameters
     ----------
@@ -43,10 +37,6 @@ class CPD(CPEstimator):
     tol : float, default=2e-5
         The fit has converged once the objective changes by less than this share of the variance,
         twice in a row; 0 runs all ``max_iter`` sweeps.
-    n_init : int, default=1
-        Random starts; the one with the lowest objective is kept.
-    init : "random" or list of arrays, default="random"
-        Factors to start from: one array (I_k, rank) per mode, for coupled blocks a list per block.
     center, scale : bool, default=True
         Subtract the mean tensor, and scale to a mean squared norm of 1 per window.
     block_weights : sequence of float, optional
@@ -114,6 +104,12 @@ class CPD(CPEstimator):
     ((60, 3), [(4, 3), (6, 3), (5, 3)])
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CPEstimator._parameter_constraints,
+        "missing": [StrOptions({"error", "mask"})],
+        "nonnegative": ["boolean"],
+    }
+
     def __init__(
         self,
         rank: int = 32,
@@ -121,8 +117,6 @@ class CPD(CPEstimator):
         alpha: float = 1e-3,
         max_iter: int = 200,
         tol: float = 2e-5,
-        n_init: int = 1,
-        init: str | Sequence[Any] = "random",
         center: bool = True,
         scale: bool = True,
         block_weights: Sequence[float] | None = None,
@@ -137,8 +131,6 @@ class CPD(CPEstimator):
         self.alpha = alpha
         self.max_iter = max_iter
         self.tol = tol
-        self.n_init = n_init
-        self.init = init
         self.center = center
         self.scale = scale
         self.block_weights = block_weights
@@ -149,47 +141,19 @@ class CPD(CPEstimator):
         self.callback = callback
         self.verbose = verbose
 
-    def _solve(
-        self,
-        prepared: Prepared,
-        rank: int,
-        known: NDArray[np.intp] | None,
-        view: Any,
-        init: Any,
-        rng: np.random.Generator,
-        monitor: Monitor,
-        *,
-        after: Any,
-        **more: Any,
-    ) -> Solved:
-        if view is not None:
-            if self.nonnegative:
-                raise InvalidInputError("nonnegative=True takes no view; fit the windows alone")
-            V = read_view(view, prepared, rng, type(self).__name__)
-            step = TwoViewStep(
-                rows_in_memory(prepared.windows, "a second view"), V.draw, NoContrast(), self.alpha
-            )
-
-            def attempt() -> PaperResult:
-                return fit_two_views(
-                    step,
-                    self._start(prepared, rank, init, rng),
-                    monitor=monitor,
-                    warm_up=0,
-                    batch_size=None,
-                    step_size=1.0,
-                    rng=rng,
-                    after_sweep=after,
-                )
-
-            result = self._best_start(attempt, init, monitor)
-            return Solved(result.fit, result.error)
-        fit = self._fit_cpd(prepared, rank, init, rng, monitor, after)
+    def _solve(self, given: FitInput, save: AfterSweep | None, **more: Any) -> Solved:
         if not self.nonnegative:
-            return Solved(fit)
-        rows = rows_in_memory(prepared.windows, "nonnegative=True")
-        W = NonnegativeStep(rows, self.alpha).final(fit.factors)
-        left = kernels.residual_direct(rows, W, fit.factors)
-        error = float(np.sqrt(left / kernels.row_norms_squared(rows).sum()))
-        gram = W.T.astype(np.float64) @ W
-        return Solved(replace(fit, gram=gram), error)
+            return Solved(self._fit_cp(given, save))
+        if self.missing == "mask":
+            raise InvalidInputError(
+                "missing='mask' does not go with nonnegative=True; leave it out, or fill the gaps"
+            )
+        fit = fit_nonnegative(
+            type(self).__name__,
+            given.rows_in_memory("nonnegative=True"),
+            self._start(given),
+            alpha=self.alpha,
+            monitor=given.monitor,
+            after_sweep=save,
+        )
+        return Solved(fit)

@@ -1,4 +1,4 @@
-"""Whether the components of a fitted model can be trusted: ``model.diagnose(X)``."""
+"""Whether the features of a fitted model can be trusted: ``model.diagnose(X)``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,12 @@ from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
 from tensorcontrast.solvers.windows import is_dask
 from tensorcontrast.utils import checks
 
-__all__ = [
-    "STABLE",
-    "ComponentDiagnosis",
-    "Diagnosis",
-    "SeedNumber",
-    "WindowDiagnosis",
-    "match_components",
-]
+__all__ = ["STABLE", "Diagnosis", "FeatureDiagnosis", "WindowDiagnosis", "match_components"]
 
 Array = NDArray[Any]
 
 STABLE = 0.85
-"""Similarity of a component, or correlation of a feature, from which it counts as found again
+"""Correlation of a feature, or similarity of a component, from which it counts as found again
 (Lorenzo-Seva, ten Berge 2006)."""
 
 MAX_LEVERAGE_RATIO = 3.0
@@ -46,35 +39,27 @@ MIN_WINDOWS_PER_HALF = 4
 
 
 @dataclass(frozen=True)
-class ComponentDiagnosis:
-    """What is known of one component."""
+class FeatureDiagnosis:
+    """What is known of one feature and the component behind it."""
 
-    component: int
+    feature: int
     weight: float
-    """Root mean square of its feature over the fitted windows."""
+    """Root mean square of the component over the fitted windows."""
     share: float
-    """Its sum of squares over that of the windows; components overlap."""
-    share_moves: float | None
-    """Standard deviation of the share under other seeds; None where none was fitted."""
+    """Sum of squares of the component over that of the windows; components overlap."""
     unique_share: float
     """Share of the variance that is lost without it."""
     congruence: float
     """Most negative congruence with another component; near −1 the two cancel each other."""
     opposed_to: int | None
     """That component; None where there is none."""
-    seed_similarity: float | None
-    """Similarity of its counterpart in fits with other seeds, mean; None: not fitted."""
-    split_similarity: float | None
-    """Similarity of its counterparts in fits of two halves of the subjects; None: not fitted."""
+    seed_correlation: float | None
+    """Correlation with the counterpart in fits with other seeds, mean; None: not fitted."""
+    split_correlation: float | None
+    """Correlation of the counterparts in fits of two halves of the subjects, mean over splits; no
+    window was fitted by both. None: not fitted."""
     verdict: str
     """"stable", "unstable under …", "empty" or "not tested"."""
-    feature_seed: float | None = None
-    """Correlation of its feature with the counterpart in fits with other seeds, mean."""
-    feature_split: float | None = None
-    """Correlation of the counterparts of its feature in fits of two halves of the subjects, mean
-    over splits; no window was fitted by both."""
-    feature_verdict: str = "not tested"
-    """The same words as ``verdict``, for the feature."""
 
 
 @dataclass(frozen=True)
@@ -90,65 +75,35 @@ class WindowDiagnosis:
     """"leverage", "residual" or "leverage and residual"."""
 
 
-@dataclass(frozen=True)
-class SeedNumber:
-    """One number of a model, and what it is under other seeds."""
-
-    name: str
-    value: float
-    other_seeds: tuple[float, ...]
-
-    @property
-    def is_meaningful(self) -> bool:
-        """Whether the value says anything; a core consistency below 0 does not."""
-        return _is_meaningful(self.name, self.value)
-
-    @property
-    def shown(self) -> str:
-        """The value for people."""
-        return f"{self.value:.3f}" if self.is_meaningful else "not meaningful"
-
-    @property
-    def moves(self) -> float | None:
-        """Largest change under another seed; None where none was fitted, or means nothing."""
-        if not all(_is_meaningful(self.name, v) for v in (self.value, *self.other_seeds)):
-            return None
-        return max((abs(v - self.value) for v in self.other_seeds), default=None)
-
-
-def _is_meaningful(name: str, value: float) -> bool:
-    return value >= 0 or not name.startswith("core consistency")
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
-    """Whether the components of a model can be trusted; printed as a table.
+    """Whether the features of a model can be trusted; printed as a table.
 
     Attributes
     ----------
     method : str
         Class of the model.
     rank, n_windows : int
-        Components, and windows that were looked at.
-    numbers : tuple of SeedNumber
-        Explained variance, degeneracy and core consistency of each block, each with its values
-        under other seeds.
-    components : tuple of ComponentDiagnosis
+        Features, and windows that were looked at.
+    explained : float
+        Share of the variance about the mean that the components explain.
+    core_consistency : tuple of float or None
+        Of each block, in percent; None where the rank does not determine it. Below 0 it means
+        nothing.
+    features : tuple of FeatureDiagnosis
         In the order of the model.
     outliers : tuple of WindowDiagnosis
         Windows with a large leverage or residual, the largest first.
     leverage, residual : (n,) arrays
         Of all windows.
-    seeds : int
-        Fits with other seeds.
-    splits : int
-        Pairs of fits of two halves.
-    split_by : str or None
+    seeds, splits : int
+        Fits with other seeds, and pairs of fits of two halves.
+    split_by : str
         What was divided in halves: "subjects", or "windows" without groups.
-    seed_subspace, split_subspace : float or None
-        Mean squared cosine of the principal angles between the span of all components and that of
-        a fit with another seed, and between those of two halves. Near 1, features hold the same
-        information even where single components are not stable.
+    seed_space, split_space : float or None
+        Mean squared canonical correlation between the features of two fits: with another seed, and
+        of two halves. Near 1, all features together hold the same information, even where single
+        features are not stable.
     notes : tuple of str
         What could not be measured, and why.
     """
@@ -156,75 +111,50 @@ class Diagnosis:
     method: str
     rank: int
     n_windows: int
-    numbers: tuple[SeedNumber, ...]
-    components: tuple[ComponentDiagnosis, ...]
+    explained: float
+    core_consistency: tuple[float | None, ...]
+    features: tuple[FeatureDiagnosis, ...]
     outliers: tuple[WindowDiagnosis, ...]
     leverage: Array
     residual: Array
     seeds: int
     splits: int
-    split_by: str | None
-    seed_subspace: float | None = None
-    split_subspace: float | None = None
-    notes: tuple[str, ...] = ()
+    split_by: str
+    seed_space: float | None
+    split_space: float | None
+    notes: tuple[str, ...]
 
     @property
     def n_stable(self) -> int:
-        """Components that were found again under other seeds and other subjects."""
-        return sum(c.verdict == "stable" for c in self.components)
-
-    @property
-    def n_stable_features(self) -> int:
         """Features that were found again under other seeds and other subjects."""
-        return sum(c.feature_verdict == "stable" for c in self.components)
+        return sum(f.verdict == "stable" for f in self.features)
 
     @property
-    def median_feature_correlations(self) -> tuple[float | None, float | None]:
-        """Median over components of ``feature_seed`` and of ``feature_split``."""
-        out = []
-        for name in ("feature_seed", "feature_split"):
-            values = [getattr(c, name) for c in self.components if getattr(c, name) is not None]
-            out.append(float(np.median(values)) if values else None)
-        return out[0], out[1]
+    def median_correlations(self) -> tuple[float | None, float | None]:
+        """Median over features of ``seed_correlation`` and of ``split_correlation``."""
+        pairs = np.array(
+            [(f.seed_correlation, f.split_correlation) for f in self.features], dtype=float
+        )
+        medians = np.median(pairs, axis=0)  # NaN where nothing was fitted
+        return tuple(None if np.isnan(m) else float(m) for m in medians)  # type: ignore[return-value]
 
     @property
     def tested(self) -> str:
         """What the verdicts stand on, in words."""
         parts = []
         if self.seeds:
-            parts.append(f"{self.seeds} other {_plural('seed', self.seeds)}")
+            parts.append(f"{self.seeds} other seed{'s' * (self.seeds > 1)}")
         if self.splits:
-            parts.append(f"{self.splits} {_plural('split', self.splits)} of the {self.split_by}")
+            parts.append(f"{self.splits} split{'s' * (self.splits > 1)} of the {self.split_by}")
         return " and ".join(parts) or "nothing"
-
-    def number(self, name: str) -> SeedNumber:
-        """Return a number by its name."""
-        return next(number for number in self.numbers if number.name == name)
 
     def to_dict(self, *, windows: bool = False) -> dict[str, Any]:
         """Return plain data for JSON; with ``windows`` also leverage and residual of each."""
-        out: dict[str, Any] = {
-            "method": self.method,
-            "rank": self.rank,
-            "n_windows": self.n_windows,
-            "n_stable": self.n_stable,
-            "n_stable_features": self.n_stable_features,
-            "stable_from": STABLE,
-            "seeds": self.seeds,
-            "splits": self.splits,
-            "split_by": self.split_by,
-            "seed_subspace": self.seed_subspace,
-            "split_subspace": self.split_subspace,
-            "numbers": {
-                n.name: {"value": n.value, "other_seeds": list(n.other_seeds), "moves": n.moves}
-                for n in self.numbers
-            },
-            "components": [asdict(c) for c in self.components],
-            "outliers": [asdict(w) for w in self.outliers],
-            "notes": list(self.notes),
-        }
-        if windows:
-            out |= {"leverage": self.leverage.tolist(), "residual": self.residual.tolist()}
+        out = {**asdict(self), "n_stable": self.n_stable, "stable_from": STABLE}
+        for name in ("leverage", "residual"):
+            values = out.pop(name)
+            if windows:
+                out[name] = values.tolist()
         return out
 
     def to_json(self, *, windows: bool = False) -> str:
@@ -232,37 +162,20 @@ class Diagnosis:
         return json.dumps(self.to_dict(windows=windows), indent=2, allow_nan=False)
 
     def __repr__(self) -> str:
-        """Return the tables as text."""
+        """Return the table as text."""
         lines = [
             f"{self.method} of rank {self.rank} on {self.n_windows:,} windows: {self.n_stable} of "
-            f"{self.rank} components and {self.n_stable_features} features are stable "
-            f"({self.tested})"
+            f"{self.rank} features are stable ({self.tested}); explained variance "
+            f"{self.explained:.1%}",
+            "feature   share  unique    seed  halves  verdict",
         ]
-        for number in self.numbers:
-            moves = (
-                "" if number.moves is None else f"  (another seed moves it by {number.moves:.3g})"
+        for f in self.features:
+            shown = "  ".join(
+                "     –" if v is None else f"{v:6.2f}"
+                for v in (f.seed_correlation, f.split_correlation)
             )
-            lines.append(f"{number.name}: {number.shown}{moves}")
-        spans = [
-            f"{value:.3f} {what}"
-            for value, what in (
-                (self.seed_subspace, "under another seed"),
-                (self.split_subspace, f"between halves of the {self.split_by}"),
-            )
-            if value is not None
-        ]
-        if spans:
-            lines.append(f"similarity of the span of all components: {', '.join(spans)}")
-        lines.append("                             component         feature")
-        lines.append(
-            "component   share  unique    seed  halves    seed  halves  verdict of the feature"
-        )
-        for c in self.components:
-            values = (c.seed_similarity, c.split_similarity, c.feature_seed, c.feature_split)
-            shown = "  ".join("     –" if v is None else f"{v:6.2f}" for v in values)
             lines.append(
-                f"{c.component:9d}  {c.share:6.1%}  {c.unique_share:6.1%}  {shown}  "
-                f"{c.feature_verdict}"
+                f"{f.feature:7d}  {f.share:6.1%}  {f.unique_share:6.1%}  {shown}  {f.verdict}"
             )
         if self.outliers:
             first = ", ".join(str(w.window) for w in self.outliers[:10])
@@ -274,95 +187,64 @@ class Diagnosis:
 def diagnose(
     model: Any,
     X: Any,
-    groups: Any = None,
+    groups: Any,
+    fit_params: dict[str, Any],
     *,
-    y: Any = None,
-    view: Any = None,
-    n_seeds: int = 2,
-    n_splits: int = 2,
-    random_state: int = 0,
+    n_seeds: int,
+    n_splits: int,
+    random_state: int,
 ) -> Diagnosis:
     """Diagnose a fitted CP estimator; see :meth:`.CPEstimator.diagnose`."""
     counts = {"n_seeds": n_seeds, "n_splits": n_splits, "random_state": random_state}
     for name, count in counts.items():
         if not isinstance(count, Integral) or isinstance(count, bool) or count < 0:
             raise InvalidInputError(f"{name}={count!r} must be a whole number of at least 0")
-    n_seeds, n_splits, random_state = map(int, counts.values())
     X = in_memory(model, X)
     rows = rows_of(model, X)
     codes = group_codes(groups, len(rows))
-    factors, W = model._factors, model._model.plain_features(rows)
-    notes: list[str] = []
-    if not _same_windows(model, rows):
+    W = checks.plain_output(model, X)
+    notes = []
+    if len(rows) != model.n_samples_seen_ or _is_off_centre(model, rows):
         notes.append(
             "X does not hold the windows that the model was fitted on: fits with other seeds "
             "differ from it by their windows, too"
         )
-    measured = measure(model, rows, notes)
-    features = _features(model, X)
-    others, seed_features, split_features = [], [], []
-    extra = {name: v for name, v in (("y", y), ("view", view)) if v is not None}
-    seeded = [other_seed(model, k) for k in range(n_seeds)]
-    if not isinstance(model.init, str):
-        notes.append("the fit starts from factors that were given, so that seeds change nothing")
-    for seed in seeded:
-        other = fitted_quietly(model._unfitted(seed), X, extra)
-        matched = diagnostics.match(factors, other._factors)
-        others.append((measure(other, rows, []), matched, other))
-        again = diagnostics.match_features(features, _features(other, X))
-        seed_features.append(again.similarity)
-    split_by = "windows" if groups is None else "subjects"
-    pairs, spans = [], []
+    others = [
+        checks.plain_output(refitted(model, X, fit_params, seed=k), X) for k in range(int(n_seeds))
+    ]
     reason = too_few(codes)
     if n_splits and reason:
         notes.append(reason)
-    for k in range(0 if reason else n_splits):
-        first, second = halves(codes, random_state + k)
-        pair = [
-            fitted_quietly(
-                model._unfitted(other_seed(model, k)), take(X, at), taken(model, extra, at)
-            )
-            for at in (first, second)
+    pairs = []
+    for k in range(0 if reason else int(n_splits)):
+        halved = [
+            refitted(model, X, fit_params, seed=k, at=at) for at in halves(codes, random_state + k)
         ]
-        first_half, second_half = (half._factors for half in pair)
-        pairs.append(_split_similarity(factors, first_half, second_half))
-        spans.append(diagnostics.subspace_similarity(first_half, second_half))
-        split_features.append(_split_correlation(features, *(_features(m, X) for m in pair)))
-    similarities = [
-        np.mean(part, axis=0) if part else None
-        for part in ([m.similarity for _, m, _ in others], pairs, seed_features, split_features)
-    ]
-    moves = None
-    if others:
-        shares = [np.where(m.order >= 0, n.shares[m.order], 0.0) for n, m, _ in others]
-        moves = np.std([measured.shares, *shares], axis=0, ddof=1)
-    congruence = diagnostics.congruence(factors, W.T.astype(np.float64) @ W)
-    components = tuple(
-        _component(
-            model, r, measured, congruence, *(None if v is None else float(v[r]) for v in parts)
+        pairs.append([checks.plain_output(half, X) for half in halved])
+    by_seed = [diagnostics.match_features(W, other).similarity for other in others]
+    by_split = [_split_correlation(W, *pair) for pair in pairs]
+    measured = measure(model, rows)
+    if None in measured.core_consistency:
+        notes.append(
+            "the core consistency of a block is not determined where it has one mode only, or a "
+            f"mode shorter than the rank of {model.rank_}"
         )
-        for r, parts in enumerate([(moves, *similarities)] * model.rank_)
-    )
     return Diagnosis(
-        type(model).__name__,
-        model.rank_,
-        len(rows),
-        tuple(
-            SeedNumber(name, value, tuple(other.values[name] for other, _, _ in others))
-            for name, value in measured.values.items()
-        ),
-        components,
-        _outliers(measured),
-        measured.leverage,
-        measured.residual,
-        len(others),
-        len(pairs),
-        split_by if pairs else None,
-        float(np.mean([diagnostics.subspace_similarity(factors, o._factors) for *_, o in others]))
-        if others
-        else None,
-        float(np.mean(spans)) if spans else None,
-        tuple(dict.fromkeys(notes)),
+        method=type(model).__name__,
+        rank=model.rank_,
+        n_windows=len(rows),
+        explained=measured.explained,
+        core_consistency=measured.core_consistency,
+        features=_features(model, measured, by_seed, by_split),
+        outliers=_outliers(measured),
+        leverage=measured.leverage,
+        residual=measured.residual,
+        seeds=len(others),
+        splits=len(pairs),
+        split_by="windows" if groups is None else "subjects",
+        seed_space=_mean([diagnostics.space_similarity(W, other) for other in others]),
+        split_space=_mean([diagnostics.space_similarity(*pair) for pair in pairs]),
+        notes=tuple(notes),
     )
 
 
@@ -414,105 +296,65 @@ def match_components(first: Any, second: Any) -> diagnostics.Match:
         for model in (first, second)
     ]
     if learned[0] is not None and not np.array_equal(learned[0], learned[1]):
-        factors = [kernels.blocks_of(own)[0] for own in factors]
+        factors = [kernels.blocks_of(blocks)[0] for blocks in factors]
     return diagnostics.match(*factors)
 
 
-def halves(codes: NDArray[np.intp], seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Two halves of the windows that share no group, about equal in size.
-
-    Examples
-    --------
-    >>> one, two = halves(np.array([0, 0, 1, 2, 2, 2]), seed=0)
-    >>> one.tolist(), two.tolist()
-    ([3, 4, 5], [0, 1, 2])
-    """
-    counts = np.bincount(codes)
-    sizes, side = [0, 0], np.zeros(len(counts), dtype=np.intp)
-    for group in np.random.default_rng(seed).permutation(len(counts)):
-        side[group] = int(sizes[1] < sizes[0])
-        sizes[side[group]] += int(counts[group])
-    return np.flatnonzero(side[codes] == 0), np.flatnonzero(side[codes] == 1)
-
-
-# ------------------------------------------------------------------------------- the parts
+# --------------------------------------------------------------------------------- one model
 
 
 @dataclass(frozen=True)
 class Measured:
     """What one model says about the windows."""
 
-    values: dict[str, float]
+    explained: float
+    core_consistency: tuple[float | None, ...]
     shares: Array
     unique: Array
+    congruence: Array
     leverage: Array
     residual: Array
 
 
-def measure(model: Any, rows: Array, notes: list[str]) -> Measured:
+def measure(model: Any, rows: Array) -> Measured:
+    """Measure a model on centred, scaled windows (n, i)."""
     factors, W = model._factors, model._model.plain_features(rows)
     left, norms = diagnostics.residuals(rows, W, factors)
     total = float(norms.sum())
-    values = {
-        "explained variance": 1.0 - float(left.sum()) / total if total > 0 else 0.0,
-        "degeneracy": diagnostics.most_opposed(factors, W.T.astype(np.float64) @ W)[0],
-    }
-    is_determined = diagnostics.determined(W, factors)
-    if any(is_determined):
-        consistencies = diagnostics.core_consistency(rows, W, factors)
-        for b, (value, there) in enumerate(zip(consistencies, is_determined, strict=True)):
-            if there:
-                name = (
-                    "core consistency"
-                    if len(is_determined) == 1
-                    else f"core consistency of block {b}"
-                )
-                values[name] = value
-    lacking = [str(b) for b, there in enumerate(is_determined) if not there]
-    if lacking:
-        which = "" if len(is_determined) == 1 else f" of block {' and '.join(lacking)}"
-        notes.append(
-            f"the core consistency{which} is not determined: it needs two modes at least, and no "
-            f"mode shorter than the rank of {model.rank_}"
-        )
     return Measured(
-        values,
+        1.0 - float(left.sum()) / total if total > 0 else 0.0,
+        tuple(diagnostics.core_consistency(rows, W, factors)),
         diagnostics.component_shares(W, factors, total),
         diagnostics.unique_shares(W, factors, model.ridge_, total),
+        diagnostics.congruence(factors, W.T.astype(np.float64) @ W),
         diagnostics.leverage(W),
         np.sqrt(left / (total / len(rows) if total > 0 else 1.0)),
     )
 
 
-def _component(
-    model: Any,
-    r: int,
-    measured: Measured,
-    congruence: Array,
-    moves: float | None,
-    seed: float | None,
-    split: float | None,
-    feature_seed: float | None,
-    feature_split: float | None,
-) -> ComponentDiagnosis:
-    against = int(np.argmin(congruence[r]))
-    value = min(float(congruence[r, against]), 0.0)
-    weight = float(model.weights_[r])
-    return ComponentDiagnosis(
-        r,
-        weight,
-        float(measured.shares[r]),
-        moves,
-        float(measured.unique[r]),
-        value,
-        against if value < 0 else None,
-        seed,
-        split,
-        _verdict(weight, seed, split),
-        feature_seed,
-        feature_split,
-        _verdict(weight, feature_seed, feature_split),
-    )
+def _features(
+    model: Any, measured: Measured, by_seed: list[Array], by_split: list[Array]
+) -> tuple[FeatureDiagnosis, ...]:
+    out = []
+    for r in range(model.rank_):
+        against = int(np.argmin(measured.congruence[r]))
+        congruence = min(float(measured.congruence[r, against]), 0.0)
+        seed, split = _mean([v[r] for v in by_seed]), _mean([v[r] for v in by_split])
+        weight = float(model.weights_[r])
+        out.append(
+            FeatureDiagnosis(
+                r,
+                weight,
+                float(measured.shares[r]),
+                float(measured.unique[r]),
+                congruence,
+                against if congruence < 0 else None,
+                seed,
+                split,
+                _verdict(weight, seed, split),
+            )
+        )
+    return tuple(out)
 
 
 def _verdict(weight: float, seed: float | None, split: float | None) -> str:
@@ -528,17 +370,56 @@ def _verdict(weight: float, seed: float | None, split: float | None) -> str:
     return f"unstable under {' and '.join(reasons)}" if reasons else "stable"
 
 
-def _split_similarity(model: Any, first: Any, second: Any) -> Array:
-    """Similarity (r,) of the two components that are matched to each component of the model."""
-    a, b = diagnostics.match(model, first), diagnostics.match(model, second)
-    cosines = np.abs(diagnostics.cosines(first, second))
-    there = (a.order >= 0) & (b.order >= 0)
-    return np.where(there, cosines[a.order, b.order], 0.0)
+def _outliers(measured: Measured) -> tuple[WindowDiagnosis, ...]:
+    leverage, residual = measured.leverage, measured.residual
+    low, high = np.quantile(residual, [0.25, 0.75])
+    tiny = np.finfo(float).tiny
+    pull = leverage / max(MAX_LEVERAGE_RATIO * float(leverage.mean()), tiny)
+    far = residual / max(float(high + MAX_RESIDUAL_RANGES * (high - low)), tiny)
+    size = np.maximum(pull, far)
+    order = np.argsort(-size, kind="stable")
+    reasons = {(True, False): "leverage", (False, True): "residual"}
+    return tuple(
+        WindowDiagnosis(
+            int(n),
+            float(leverage[n]),
+            float(residual[n]),
+            reasons.get((bool(pull[n] > 1), bool(far[n] > 1)), "leverage and residual"),
+        )
+        for n in order[size[order] > 1]
+    )
 
 
-def _features(model: Any, X: Any) -> Array:
-    """Features (n, r) as ``transform`` gives them."""
-    return np.asarray(checks.plain_output(model, X))
+def _mean(values: list[Any]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+# ------------------------------------------------------------------------------- other fits
+
+
+def refitted(
+    model: Any,
+    X: Any,
+    fit_params: dict[str, Any],
+    *,
+    seed: int,
+    at: NDArray[np.intp] | None = None,
+) -> Any:
+    """Fit such a model with the ``seed``-th other seed, to some of the windows, quietly."""
+    own = model.random_state if isinstance(model.random_state, int | np.integer) else 0
+    other = model._unfitted((int(own) + 1 + seed) % 2**31)
+    with quiet():
+        if at is None:
+            return other.fit(X, **fit_params)
+        some = {name: _some(model, name, value, at) for name, value in fit_params.items()}
+        return other.fit(take(X, at), **some)
+
+
+def _some(model: Any, name: str, value: Any, at: NDArray[np.intp]) -> Any:
+    """Return what else a fit is given, of some windows."""
+    if value is None or callable(value) or name == "nuisance":
+        return value
+    return np.asarray(value)[at] if name == "y" else take(in_memory(model, value), at)
 
 
 def _split_correlation(W: Array, first: Array, second: Array) -> Array:
@@ -549,27 +430,13 @@ def _split_correlation(W: Array, first: Array, second: Array) -> Array:
     return np.where(there, correlation[a.order, b.order], 0.0)
 
 
-def _outliers(measured: Measured) -> tuple[WindowDiagnosis, ...]:
-    pull = measured.leverage / max(float(measured.leverage.mean()), np.finfo(float).tiny)
-    low, high = np.quantile(measured.residual, [0.25, 0.75])
-    limit = high + MAX_RESIDUAL_RANGES * (high - low)
-    far = measured.residual / max(float(limit), np.finfo(float).tiny)
-    by_pull, by_residual = pull > MAX_LEVERAGE_RATIO, measured.residual > limit
-    size = np.maximum(pull / MAX_LEVERAGE_RATIO, far)
-    places = np.flatnonzero(by_pull | by_residual)
-    return tuple(
-        WindowDiagnosis(
-            int(n),
-            float(measured.leverage[n]),
-            float(measured.residual[n]),
-            " and ".join(
-                name
-                for name, there in (("leverage", by_pull[n]), ("residual", by_residual[n]))
-                if there
-            ),
-        )
-        for n in places[np.argsort(-size[places], kind="stable")]
-    )
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Leave out warnings of fits that only serve to judge another one."""
+    with warnings.catch_warnings():
+        for kind in (ConvergenceWarning, TensorContrastWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
 
 
 # ------------------------------------------------------------------------------- the windows
@@ -591,9 +458,9 @@ def in_memory(model: Any, X: Any) -> Any:
 
 def rows_of(model: Any, X: Any) -> Array:
     """Windows (n, i), centred and scaled as the model has them."""
-    windows, layout = model._fitted_windows(X)
-    center, scale = model.center_.reshape(-1), model.scale_
-    rows: Array = windows.scaled(center / layout.factor, layout.factor / scale).map(np.asarray)
+    windows = model._fitted_windows(X)
+    center = model.center_.reshape(-1)
+    rows: Array = windows.scaled(center, np.full(center.size, 1 / model.scale_)).map(np.asarray)
     if np.isnan(rows).any():
         raise InvalidInputError(
             "diagnose needs windows without missing values; leave those with NaN out"
@@ -601,15 +468,41 @@ def rows_of(model: Any, X: Any) -> Array:
     return rows
 
 
-def _same_windows(model: Any, rows: Array) -> bool:
-    """Whether these can be the windows of the fit: as many, and with its mean."""
-    if len(rows) != model.n_samples_seen_:
-        return False
+def _is_off_centre(model: Any, rows: Array) -> bool:
+    """Whether windows do not have the mean of those of the fit."""
     mean = rows.mean(axis=0, dtype=np.float64)
-    return not model.center_.any() or float(np.linalg.norm(mean)) <= 1e-3
+    return bool(model.center_.any()) and float(np.linalg.norm(mean)) > 1e-3
+
+
+def halves(codes: NDArray[np.intp], seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Two halves of the windows that share no group, about equal in size.
+
+    Examples
+    --------
+    >>> one, two = halves(np.array([0, 0, 1, 2, 2, 2]), seed=0)
+    >>> one.tolist(), two.tolist()
+    ([3, 4, 5], [0, 1, 2])
+    """
+    counts = np.bincount(codes)
+    sizes, side = [0, 0], np.zeros(len(counts), dtype=np.intp)
+    for group in np.random.default_rng(seed).permutation(len(counts)):
+        side[group] = int(sizes[1] < sizes[0])
+        sizes[side[group]] += int(counts[group])
+    return np.flatnonzero(side[codes] == 0), np.flatnonzero(side[codes] == 1)
+
+
+def too_few(codes: NDArray[np.intp]) -> str:
+    """Say why the groups have no two halves; "" where they have."""
+    if not codes.max():
+        return "all windows are of one subject: there are no halves without shared subjects"
+    smaller = min(map(len, halves(codes, 0)))
+    return (
+        f"{len(codes)} windows are too few to fit halves" if smaller < MIN_WINDOWS_PER_HALF else ""
+    )
 
 
 def group_codes(groups: Any, n: int) -> NDArray[np.intp]:
+    """Return the number of the group of each of n windows; each is its own without groups."""
     if groups is None:
         return np.arange(n)
     try:
@@ -626,55 +519,8 @@ def group_codes(groups: Any, n: int) -> NDArray[np.intp]:
     return codes.astype(np.intp)
 
 
-def too_few(codes: NDArray[np.intp]) -> str:
-    count = int(codes.max()) + 1
-    if count < 2:
-        return "all windows are of one subject, so that there are no halves without shared subjects"
-    smaller = min(map(len, halves(codes, 0)))
-    if smaller < MIN_WINDOWS_PER_HALF:
-        return f"{len(codes)} windows are too few to fit halves of them"
-    return ""
-
-
 def take(X: Any, at: NDArray[np.intp]) -> Any:
     """Return some windows of an array or of coupled blocks."""
     if isinstance(X, inputs.Joined):
         return inputs.Joined(X.rows[at], X.dims)
     return tuple(part[at] for part in X) if isinstance(X, tuple) else X[at]
-
-
-def taken(model: Any, extra: dict[str, Any], at: NDArray[np.intp]) -> dict[str, Any]:
-    """Return what else a fit is given, of some windows."""
-    out = {}
-    for name, value in extra.items():
-        if name == "y":
-            out[name] = np.asarray(value)[at]
-        else:
-            out[name] = value if callable(value) else take(in_memory(model, value), at)
-    return out
-
-
-# ------------------------------------------------------------------------------- other fits
-
-
-def other_seed(model: Any, k: int) -> int:
-    seed = model.random_state if isinstance(model.random_state, int | np.integer) else 0
-    return (int(seed) + 1 + k) % 2**31
-
-
-def fitted_quietly(model: Any, X: Any, extra: dict[str, Any]) -> Any:
-    with quiet():
-        return model.fit(X, **extra)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Leave out warnings of fits that only serve to judge another one."""
-    with warnings.catch_warnings():
-        for kind in (ConvergenceWarning, TensorContrastWarning):
-            warnings.simplefilter("ignore", kind)
-        yield
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

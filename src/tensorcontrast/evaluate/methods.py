@@ -49,7 +49,7 @@ class Method:
     name : str
         A key of :data:`METHODS`.
     params : mapping
-        Parameters of its class, and of ``Algorithm1`` for "plc-paper".
+        Parameters of its class; of ``Algorithm1`` for "plc-paper".
     paper : bool
         Take the paper's tensors and augmentation of the data set instead of the defaults.
     labels_in_graph : {"no", "drawn", "hidden", "all"}
@@ -117,12 +117,8 @@ def make_estimator(
     if method.name == "plc-paper":
         settings.setdefault("n_clusters", rec.n_classes)
     if method.name.endswith("-paper"):
-        decompose = kind.paper()
-        own = decompose.get_params()
         # beta and gamma are those of the class, sums over windows.
-        decompose.set_params(
-            **{name if name in own else f"algorithm1__{name}": v for name, v in settings.items()}
-        )
+        decompose = kind.paper().set_params(**settings)
     else:
         decompose = kind(**settings)
     if not method.paper:

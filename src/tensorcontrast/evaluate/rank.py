@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import diagnostics
-from tensorcontrast.decompose import diagnosis
+from tensorcontrast.decompose import PLC, diagnosis
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.diagnosis import STABLE
 from tensorcontrast.errors import InvalidInputError
@@ -201,11 +201,14 @@ def rank_curve(
         y, groups = (X.y if y is None else y), (X.groups if groups is None else groups)
     some, extra = slice(None), {}
     if isinstance(estimator, ContrastiveFeatures):
-        base = clone(estimator).set_params(decompose__rank=wanted[0])
+        core = clone(estimator.decompose or PLC()).set_params(rank=wanted[0])
+        base = clone(estimator).set_params(decompose=core)
         with diagnosis.quiet():
             base.fit(X)
-        tensors, some, extra = base._decomposed(X, random_state, nuisance=y is not None)
+        tensors, some, extra = base.decomposed(X, random_state)
         estimator = clone(base.decompose_)
+        if y is None:  # components are compared, in which the metric plays no part
+            extra.pop("nuisance", None)
     elif isinstance(estimator, CPEstimator):
         tensors = X
     else:
@@ -218,16 +221,15 @@ def rank_curve(
     codes: NDArray[np.intp] | None = None
     for done, rank in enumerate(wanted):
         progress(done, len(wanted))
-        unfitted = clone(estimator).set_params(rank=rank, n_init=n_init)
-        if labels is None:
-            unfitted = unfitted._unfitted(diagnosis.other_seed(unfitted, -1))
-        model = diagnosis.fitted_quietly(unfitted, tensors, extra)
+        unfitted = clone(estimator).set_params(rank=rank)
+        model = _best_fit(unfitted, tensors, extra, n_init)
         in_memory = diagnosis.in_memory(model, tensors)
         rows = diagnosis.rows_of(model, in_memory)
         if codes is None:
             own = None if groups is None else np.asarray(groups)[some]
             codes = diagnosis.group_codes(own, len(rows))
-        point = _point(model, rows, in_memory, codes, rank, n_splits, random_state, extra)
+        point = _point(model, rows, codes, rank)
+        point = _halved(point, model, in_memory, codes, n_splits, n_init, random_state, extra)
         if labels is not None:
             point = _scored(point, model.transform(tensors), labels, codes, random_state)
         points.append(point)
@@ -275,40 +277,48 @@ def _checked_ranks(ranks: Sequence[int]) -> list[int]:
     return found
 
 
-def _point(
+def _best_fit(
+    unfitted: Any,
+    X: Any,
+    extra: dict[str, Any],
+    n_init: int,
+    at: NDArray[np.intp] | None = None,
+) -> Any:
+    """Return the fit with the lowest objective, of so many seeds, to some of the windows."""
+    fits = (
+        diagnosis.refitted(unfitted, X, extra, seed=seed, at=at) for seed in range(-1, n_init - 1)
+    )
+    return min(fits, key=lambda model: model.history_["objective"][-1])
+
+
+def _point(model: Any, rows: Array, codes: NDArray[np.intp], rank: int) -> RankPoint:
+    measured = diagnosis.measure(model, rows)
+    dims = model.block_dims_ or (model.dims_,)
+    criteria = gaussian_criteria(measured.explained, len(rows), dims, model.rank_, rows.dtype)
+    cores = [value for value in measured.core_consistency if value is not None]
+    return RankPoint(rank, criteria.bic, measured.explained, min(cores, default=None), None)
+
+
+def _halved(
+    point: RankPoint,
     model: Any,
-    rows: Array,
     tensors: Any,
     codes: NDArray[np.intp],
-    rank: int,
     n_splits: int,
+    n_init: int,
     seed: int,
     extra: dict[str, Any],
 ) -> RankPoint:
-    found = diagnosis.measure(model, rows, []).values
-    explained = found["explained variance"]
-    cores = [value for name, value in found.items() if name.startswith("core")]
-    scores = []
+    """Add the similarity of fits of two halves, where there are halves."""
     extra = {name: value for name, value in extra.items() if name != "nuisance"}
+    scores = []
     for k in range(0 if diagnosis.too_few(codes) else n_splits):
         one, two = (
-            diagnosis.fitted_quietly(
-                model._unfitted(diagnosis.other_seed(model, k)),
-                diagnosis.take(tensors, at),
-                diagnosis.taken(model, extra, at),
-            )._factors
+            _best_fit(model, tensors, extra, n_init, at)._factors
             for at in diagnosis.halves(codes, seed + k)
         )
         scores.append(diagnostics.match(one, two).score)
-    dims = model.block_dims_ or (model.dims_,)
-    criteria = gaussian_criteria(explained, len(rows), dims, model.rank_, rows.dtype)
-    return RankPoint(
-        rank,
-        criteria.bic,
-        explained,
-        min(cores) if cores else None,
-        float(np.mean(scores)) if scores else None,
-    )
+    return replace(point, split_similarity=float(np.mean(scores)) if scores else None)
 
 
 def _scored(
@@ -327,7 +337,7 @@ def _scored(
         return point
     mean, sd = score.mean_sd("accuracy")
     sem = sd / float(np.sqrt(len(score.accuracy))) if sd == sd else None
-    return RankPoint(**{**asdict(point), "accuracy": mean, "accuracy_sem": sem})
+    return replace(point, accuracy=mean, accuracy_sem=sem)
 
 
 def _accurate(points: Sequence[RankPoint]) -> int | None:

@@ -130,16 +130,15 @@ def block_inequality(X: Array, view: Array, *, rank: int, n_clusters: int) -> di
 
 
 def _algorithm1(
-    rank: int, n_clusters: int, beta: float | str | None = None, epsilon: float = 0.05
-) -> PLC:
-    return PLC(
+    rank: int, n_clusters: int, beta: float | str = 0.03, epsilon: float = 0.05
+) -> Algorithm1:
+    return Algorithm1(
         rank=rank,
         n_clusters=n_clusters,
+        beta=beta,
         epsilon=epsilon,
         max_iter=60,
-        tol=2e-5,
         random_state=0,
-        algorithm1=Algorithm1(beta=beta),
     )
 
 

@@ -1,4 +1,4 @@
-"""How far the components of a model can be trusted: a section of a report, and the rank curve."""
+"""How far the features of a model can be trusted: a section of a report, and the rank curve."""
 
 from __future__ import annotations
 
@@ -15,45 +15,44 @@ from tensorcontrast.report.text import html_text
 
 __all__ = ["plot_rank_curve"]
 
-TITLE = "Can the components be trusted?"
+TITLE = "Can the features be trusted?"
 
 #: Windows that stand out and are named.
 SHOWN_WINDOWS = 10
 
-#: Components whose verdict is shown at once; the others are one click away.
-SHOWN_COMPONENTS = 12
+#: Features whose verdict is shown at once; the others are one click away.
+SHOWN_FEATURES = 12
 
 
 def sentences(found: Diagnosis) -> list[str]:
-    """Say how far the components can be trusted, in words."""
+    """Say how far the features can be trusted, in words."""
     out = [
-        f"{found.n_stable_features} of {found.rank} features are stable: they correlate by "
-        f"{STABLE:g} or more with their counterparts in other fits. Tested with {found.tested}."
+        f"{found.n_stable} of {found.rank} features are stable: they correlate by {STABLE:g} or "
+        f"more with their counterparts in other fits. Tested with {found.tested}."
     ]
-    seed, split = found.median_feature_correlations
+    places = ("under another seed", f"between halves of the {found.split_by}")
     medians = [
-        f"{value:.2f} {what}"
-        for value, what in (
-            (seed, "under another seed"),
-            (split, f"between halves of the {found.split_by}"),
-        )
+        f"{value:.2f} {place}"
+        for value, place in zip(found.median_correlations, places, strict=True)
         if value is not None
     ]
     if medians:
         out.append(f"The median correlation is {' and '.join(medians)}.")
-    out.append(
-        f"Of the components behind them, {found.n_stable} of {found.rank} are stable: their "
-        f"profiles have a similarity of {STABLE:g} or more."
-    )
-    if found.seed_subspace is not None and found.n_stable_features < found.rank:
-        halves = ""
-        if found.split_subspace is not None:
-            halves = f", between halves of the {found.split_by} {found.split_subspace:.2f}"
+    spaces = [
+        f"{value:.2f} {place}"
+        for value, place in zip((found.seed_space, found.split_space), places, strict=True)
+        if value is not None
+    ]
+    if spaces and found.n_stable < found.rank:
         out.append(
-            "A classifier depends on the space that all components span together. Its similarity "
-            f"under another seed is {found.seed_subspace:.2f}{halves}. Near 1, all features "
-            "together hold the same information, however they divide it."
+            "A classifier depends on the space that all features span together. Its mean squared "
+            f"canonical correlation is {' and '.join(spaces)}. Near 1, all features together hold "
+            "the same information, however they divide it."
         )
+    cores = [c for c in found.core_consistency if c is not None]
+    if cores:
+        shown = ", ".join(f"{c:.0f} %" if c >= 0 else "not meaningful (below 0)" for c in cores)
+        out.append(f"The core consistency is {shown}.")
     if found.outliers:
         first = ", ".join(f"{w.window} ({w.reason})" for w in found.outliers[:SHOWN_WINDOWS])
         more = len(found.outliers) - SHOWN_WINDOWS
@@ -65,60 +64,30 @@ def sentences(found: Diagnosis) -> list[str]:
     return [*out, *(f"{note[0].upper()}{note[1:]}." for note in found.notes)]
 
 
-def seed_table(found: Diagnosis) -> TextTable:
-    """Numbers of the model, and how much another seed moves each of them."""
-    return TextTable(
-        "How much another seed moves each number",
-        ["number", "this model", "other seeds", "largest change"],
-        [
-            [
-                number.name,
-                number.shown,
-                ", ".join(_shown(v) for v in number.other_seeds) or "–",
-                "–" if number.moves is None else f"{number.moves:.2g}",
-            ]
-            for number in found.numbers
-        ],
-    )
-
-
-def component_table(found: Diagnosis) -> TextTable:
+def feature_table(found: Diagnosis) -> TextTable:
     """Verdict of each feature, and what it stands on."""
     return TextTable(
         "Verdict of each feature",
-        [
-            "feature",
-            "verdict",
-            "another seed",
-            "halves",
-            "profiles: another seed",
-            "profiles: halves",
-            "share",
-            "lost without it",
-            "cancels",
-        ],
+        ["feature", "verdict", "another seed", "halves", "share", "lost without it", "cancels"],
         [
             [
-                str(c.component),
-                c.feature_verdict,
-                _similarity(c.feature_seed),
-                _similarity(c.feature_split),
-                _similarity(c.seed_similarity),
-                _similarity(c.split_similarity),
-                f"{c.share:.1%}" + ("" if c.share_moves is None else f" ± {c.share_moves:.1%}"),
-                f"{c.unique_share:.1%}",
-                "–" if c.opposed_to is None else f"{c.congruence:.2f} with {c.opposed_to}",
+                str(f.feature),
+                f.verdict,
+                _correlation(f.seed_correlation),
+                _correlation(f.split_correlation),
+                f"{f.share:.1%}",
+                f"{f.unique_share:.1%}",
+                "–" if f.opposed_to is None else f"{f.congruence:.2f} with {f.opposed_to}",
             ]
-            for c in found.components
+            for f in found.features
         ],
         [
             "another seed, halves: correlation of the feature with its counterpart in fits with "
-            f"other seeds, and between fits of two halves of the {found.split_by or 'subjects'} "
-            "(no window was fitted by both); profiles: similarity of the components behind them.",
-            "share: sum of squares of the component over that of all windows, ± standard "
-            "deviation over seeds (components overlap); lost without it: variance that the others "
-            "cannot explain; cancels: most negative congruence, near −1 where two components "
-            "cancel each other.",
+            f"other seeds, and between fits of two halves of the {found.split_by} (no window was "
+            "fitted by both).",
+            "share: sum of squares of the component over that of all windows (components overlap); "
+            "lost without it: variance that the others cannot explain; cancels: most negative "
+            "congruence, near −1 where two components cancel each other.",
         ],
     )
 
@@ -126,17 +95,16 @@ def component_table(found: Diagnosis) -> TextTable:
 def section_html(found: Diagnosis) -> str:
     """Return the section of a page."""
     lines = "".join(f"<li>{html_text(line)}</li>" for line in sentences(found))
-    table = component_table(found)
-    parts = [f'<ul class="findings">{lines}</ul>', _table(table, table.rows[:SHOWN_COMPONENTS])]
-    rest = table.rows[SHOWN_COMPONENTS:]
+    table = feature_table(found)
+    parts = [f'<ul class="findings">{lines}</ul>', _table(table, table.rows[:SHOWN_FEATURES])]
+    rest = table.rows[SHOWN_FEATURES:]
     if rest:
         parts.append(
             f"<details><summary>{len(rest)} more features</summary>"
             f"{_table(table, rest, titled=False)}</details>"
         )
     notes = "".join(f"<li>{html_text(note)}</li>" for note in table.notes)
-    numbers = seed_table(found)
-    parts += [f'<ul class="notes">{notes}</ul>', _table(numbers, numbers.rows)]
+    parts.append(f'<ul class="notes">{notes}</ul>')
     return "".join(parts)
 
 
@@ -147,12 +115,8 @@ def _table(table: TextTable, rows: Any, *, titled: bool = True) -> str:
     return f'{title}<div class="wide" tabindex="0" role="region" aria-label="{name}">{made}</div>'
 
 
-def _similarity(value: float | None) -> str:
+def _correlation(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _shown(value: float) -> str:
-    return "below −100" if value < -100 else f"{value:.3f}"
 
 
 @style.styled

@@ -248,9 +248,6 @@ def model_facts(model: Any) -> list[tuple[str, str]]:
         facts.append(("iterations", str(part.n_iter_)))
     if hasattr(part, "reconstruction_error_"):
         facts.append(("relative error", f"{float(part.reconstruction_error_):.3f}"))
-    for decision in getattr(model, "decisions_", ()):
-        outcome, statistic = decision["outcome"], decision["statistic"]
-        facts.append((f"chosen: {decision['name']}", f"{outcome} ({statistic})"))
     return facts
 
 

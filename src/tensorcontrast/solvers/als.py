@@ -10,8 +10,8 @@ product of the factors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
-from tensorcontrast.errors import InvalidInputError, NumericalError
+from tensorcontrast.errors import NumericalError
 from tensorcontrast.solvers import missing
 from tensorcontrast.solvers.convergence import History, Monitor
 from tensorcontrast.solvers.windows import Windows
@@ -30,6 +30,8 @@ Factors = Sequence[Array]
 BlockDims = tuple[tuple[int, ...], ...]
 #: New factors and their misfit ‖WHᵀ‖² − 2⟨X, WHᵀ⟩ from Q = WᵀX, WᵀW, the old factors and α.
 FactorUpdate = Callable[[Array, Array, Factors, float], tuple[Factors, float]]
+#: Called after each sweep with the fit so far.
+AfterSweep = Callable[["FitResult"], None]
 
 
 @dataclass(frozen=True)
@@ -78,18 +80,15 @@ class FitResult:
     """Factors of a fit, and how it went."""
 
     factors: Factors
-    #: WᵀW at the last sweep.
+    #: WᵀW.
     gram: Array
     history: History
-    converged: bool
-    interrupted: bool
+    #: ‖X − WHᵀ‖/‖X‖.
+    error: float
+    converged: bool = False
+    interrupted: bool = False
     #: Whether the callback has ended it.
     stopped: bool = False
-
-    @property
-    def objective(self) -> float:
-        """Last value of E8."""
-        return self.history["objective"][-1]
 
 
 def fit_cp(
@@ -99,7 +98,7 @@ def fit_cp(
     alpha: float,
     monitor: Monitor,
     gaps: bool = False,
-    after_sweep: Callable[[int, Factors, Array], None] | None = None,
+    after_sweep: AfterSweep | None = None,
 ) -> FitResult:
     """Fit the CP model to centred, scaled windows, from these factors on.
 
@@ -115,10 +114,15 @@ def fit_cp(
         Whether windows may hold NaN. They are filled with what the model makes of the rest of the
         window (EM), within the pass.
     after_sweep : callable, optional
-        Called with the number of sweeps, the factors and WᵀW.
+        Called with the fit so far.
     """
     step = PlainStep(windows, alpha, gaps)
-    return run(step, warm_start(step, factors), alpha=alpha, monitor=monitor, after=after_sweep)
+    factors = warm_start(step, factors)
+    fit = run(step, factors, alpha=alpha, monitor=monitor, after=after_sweep)
+    try:
+        return step.with_final_features(fit)
+    except KeyboardInterrupt:  # the sweeps stand
+        return replace(step.with_final_features(fit), interrupted=True)
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,16 @@ class PlainStep:
         encode = Encode.from_factors(factors, alpha, self.windows.dtype, gaps=self.gaps)
         Q, WtW, norm = self.windows.sum(encode.products)
         return Sums(Q, WtW, float(norm))
+
+    def with_final_features(self, fit: FitResult) -> FitResult:
+        """Return a fit with WᵀW and error at its final factors: its sums were of those before."""
+        sums = self(fit.factors)
+        left = sums.norm_squared - 2 * kernels.fitted_product(sums.Q, fit.factors)
+        left += kernels.inner(sums.WtW, kernels.gram(fit.factors))
+        if kernels.cancelled(left, sums.norm_squared, self.dtype):
+            left = self.residual(fit.factors, fit.factors)
+        error = float(np.sqrt(max(left, 0.0) / sums.norm_squared))
+        return replace(fit, gram=sums.WtW, error=error)
 
     def residual(self, factors: Factors, new: Factors) -> float:
         """‖X − WHᵀ‖² from the differences, for W of some factors and H of newer ones."""
@@ -205,15 +219,14 @@ def run(
     monitor: Monitor,
     update: FactorUpdate = kernels.update_factors,
     balance: bool = True,
-    after: Callable[[int, Factors, Array], None] | None = None,
+    after: AfterSweep | None = None,
 ) -> FitResult:
     """Alternate between the sums over windows and the factors until the monitor says stop.
 
     Ctrl-C drops the running sweep; before the first sweep is done it is passed on. With
     ``balance`` the lengths of columns move to where the ridge is smallest. Equations E8, E10, E11.
     """
-    rank = factors[0].shape[1]
-    gram = np.zeros((rank, rank))
+    fit: FitResult | None = None
     begun = monitor.n_iter
     try:
         while monitor.n_iter < monitor.max_iter:
@@ -228,26 +241,29 @@ def run(
                 lengths = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
                 factors, gain = kernels.balanced(factors, lengths)
                 gram = gram * np.outer(gain, gain)
+            error = float(np.sqrt(residual / sums.norm_squared))
+            fit = FitResult(factors, gram, monitor.history, error)
             should_stop = monitor.record(
                 {
                     "objective": 0.5 * residual + 0.5 * alpha * squares + sums.contrast,
                     "reconstruction": 0.5 * residual,
-                    "reconstruction_error": float(np.sqrt(residual / sums.norm_squared)),
+                    "reconstruction_error": error,
                     "regularisation": 0.5 * alpha * squares,
                     **sums.terms,
                 }
             )
             if after is not None:
-                after(monitor.n_iter, factors, gram)
+                after(fit)
             if should_stop:
                 break
     except KeyboardInterrupt:
-        if monitor.n_iter == begun:
+        if fit is None or monitor.n_iter == begun:
             raise
-        return FitResult(factors, gram, monitor.history, False, interrupted=True)
-    return FitResult(
-        factors, gram, monitor.history, monitor.converged, False, stopped=monitor.stopped
-    )
+        return replace(fit, interrupted=True)
+    if fit is None:  # all iterations were done before
+        rank = factors[0].shape[1]
+        fit = FitResult(factors, np.zeros((rank, rank)), monitor.history, float("nan"))
+    return replace(fit, converged=monitor.converged, stopped=monitor.stopped)
 
 
 # ------------------------------------------------------------------------------------- the start
@@ -365,22 +381,3 @@ def normal_form(
         (gram[np.ix_(order, order)] * np.outer(gain, gain)).astype(dtype),
         np.where(dead, 1.0, ridge),
     )
-
-
-def given_factors(init: Any, dims: BlockDims, rank: int, *, coupled: bool) -> kernels.Factors:
-    """Factors that a caller wants a fit to start from: one array per mode, a list per block."""
-    expected: Any = [[(size, rank) for size in block] for block in dims]
-    nested: Iterable[Any] = init if coupled else [init]
-    try:
-        blocks = [[np.array(U, dtype=np.float64) for U in block] for block in nested]
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"init holds something else than arrays of numbers of shapes {expected}: {error}"
-        ) from error
-    shapes = [[U.shape for U in block] for block in blocks]
-    if shapes != expected or not all(np.isfinite(U).all() for block in blocks for U in block):
-        raise InvalidInputError(
-            f"init holds arrays of shapes {shapes}; finite ones of shapes {expected} are needed, "
-            "one per mode"
-        )
-    return kernels.CoupledFactors(blocks)

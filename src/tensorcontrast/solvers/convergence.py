@@ -79,6 +79,18 @@ class Monitor:
         self._clock = time.perf_counter()
         self._bar = progress.bar() if verbose else None
 
+    def anew(self) -> Monitor:
+        """Return a monitor of the same settings for another fit, without progress."""
+        return Monitor(
+            self.name,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            patience=self.patience,
+            size=self.size,
+            falls=self.falls,
+            callback=self.callback,
+        )
+
     def __enter__(self) -> Monitor:
         if self._bar is not None:
             self._bar.start()

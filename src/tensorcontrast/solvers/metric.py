@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorcontrast.cp import kernels
-from tensorcontrast.cp.encoder import Encoder, rows_times
+from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.cp.kmeans import class_sums
 from tensorcontrast.cp.metric import (
     OVERLAP_POWER,
@@ -29,7 +30,7 @@ from tensorcontrast.cp.metric import (
     projector,
 )
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.utils import threads
+from tensorcontrast.solvers.windows import Windows
 from tensorcontrast.utils.arrays import as_array
 
 Array = NDArray[Any]
@@ -39,8 +40,8 @@ Labels = NDArray[np.intp]
 ROUNDS = 2
 """How often pseudo classes and metric are found anew from each other."""
 
-MAX_DEVIATIONS = 4096
-"""Windows whose deviations from their class mean are used."""
+MAX_DEVIATIONS, MAX_DEVIATION_VALUES = 4096, 2**24
+"""Windows whose deviations from their class mean are used, and values of all of them."""
 
 MIN_STRENGTH, N_BISECTIONS = 1e-3, 40
 """Smallest s, relative to the deviation of all nuisance together, and steps of the search for s."""
@@ -56,7 +57,7 @@ class Selected:
 
 
 def contrast_metric(
-    X: Array,
+    windows: Windows,
     factors: Factors,
     alpha: float,
     nuisance: Array | None,
@@ -69,8 +70,8 @@ def contrast_metric(
 
     Parameters
     ----------
-    X : (n, i) array
-        Windows, centred and scaled.
+    windows : Windows
+        Centred and scaled.
     factors : sequence of (I_k, r) arrays
         Of a CPD, in float64.
     alpha : float
@@ -91,47 +92,43 @@ def contrast_metric(
     classes : (n,) int array
         Pseudo classes of the last round.
     """
-    norm = float(kernels.row_norms_squared(X).sum())
-    limit = (1.0 + epsilon) * _ols_error(X, norm, factors, alpha)
 
-    def select(parts: list[tuple[Array, float]]) -> Selected | None:
-        rows = _stacked(parts)
-        found = None if rows is None else principal_directions(rows)
-        return None if found is None else select_strength(X, norm, factors, alpha, found, limit)
+    def select(*parts: tuple[Array | None, float]) -> Selected | None:
+        directions = principal_directions(_stacked(parts))
+        if directions is None:
+            return None
+        return select_strength(windows, factors, alpha, directions, epsilon)
 
-    augmented = [] if nuisance is None else [(nuisance, 1.0)]
-    selected = select(augmented)
-    classes: Labels = np.zeros(len(X), dtype=np.intp)
+    selected = select((nuisance, 1.0))
+    classes: Labels = np.zeros(windows.n, dtype=np.intp)
     for _ in range(ROUNDS):
         metric = None if selected is None else selected.metric
-        to_features = projector(factors, alpha, metric, OVERLAP_POWER).astype(X.dtype)
-        classes = pseudo_classes(rows_times(X, to_features))
-        deviations = within_class_deviations(X, classes, MAX_DEVIATIONS)
-        selected = select([*augmented, (deviations, gamma)])
+        to_features = projector(factors, alpha, metric, OVERLAP_POWER).astype(windows.dtype)
+        classes = pseudo_classes(windows.map(partial(_product, to_features)))
+        selected = select((nuisance, 1.0), (within_class_deviations(windows, classes), gamma))
     return selected, classes
 
 
 def select_strength(
-    X: Array,
-    norm_squared: float,
+    windows: Windows,
     factors: Factors,
     alpha: float,
     nuisance: tuple[Array, Array, float],
-    limit: float,
+    epsilon: float,
 ) -> Selected | None:
-    """Select the smallest s that keeps ‖X − cHᵀ‖ within ``limit`` times ‖X‖. Equations E14, E23.
+    """Select the smallest s that keeps ‖X − cHᵀ‖ within 1 + ε of its least value. E14, E23.
 
-    ``nuisance`` is what :func:`.principal_directions` returns. One product with the windows X (n,
-    i) serves all values of s: features are a linear function of XH and XVᵀ. None where E12 itself
-    is outside the limit, or reconstructs the windows to rounding.
+    ``nuisance`` is what :func:`.principal_directions` returns. One pass over the windows serves
+    all values of s: features are a linear function of XH and XVᵀ. None where E12 reconstructs the
+    windows to rounding.
     """
     V, variances, total = nuisance
-    H = kernels.khatri_rao(kernels.in_float64(factors))
-    rank = H.shape[1]
-    Z = rows_times(X, np.concatenate([H.astype(X.dtype), V.T], axis=1))
-    sums = _inner(Z, Z)
+    exact = kernels.in_float64(factors)
+    H, HtH = kernels.khatri_rao(exact), kernels.gram(exact)
     VH = V @ H
-    HtH = kernels.gram(kernels.in_float64(factors))
+    rank = len(HtH)
+    basis = np.concatenate([H.astype(windows.dtype), V.T], axis=1)
+    sums, norm_squared = windows.sum(partial(_inner_products, basis))
 
     def error(g: Array) -> float:
         """Relative reconstruction error for gains g: features are [XH, XVᵀ] A."""
@@ -143,7 +140,8 @@ def select_strength(
         return float(np.sqrt(max(residual, 0.0) / norm_squared))
 
     plain = error(np.zeros(len(V)))
-    if plain > limit or kernels.cancelled(plain**2 * norm_squared, norm_squared, X.dtype):
+    limit = (1.0 + epsilon) * plain
+    if kernels.cancelled(plain**2, 1.0, windows.dtype):
         return None
     low = np.log(MIN_STRENGTH * np.sqrt(total))
     high = np.log(1e3 * np.sqrt(variances[0]))
@@ -163,18 +161,34 @@ def select_strength(
     return Selected(NuisanceMetric(V, g.astype(V.dtype)), strength, error(g) / plain)
 
 
-def within_class_deviations(X: Array, classes: Labels, most: int) -> Array:
-    """Deviations (m, i) of windows X (n, i) from the mean of their class, of ``most`` windows.
+def within_class_deviations(windows: Windows, classes: Labels) -> Array:
+    """Deviations (m, i) of evenly spaced windows from the mean of their class.
 
     Their covariance is XᵀL₊X / n, with L₊ the Laplacian of the graph that joins windows of one
     class: the positive part of the pseudo-Laplacian (E3, E4). Windows that are alone in their class
     have no deviation.
     """
     count = int(classes.max()) + 1
+    (sums,) = windows.sum(partial(_class_sums, count), classes)
     sizes = np.maximum(np.bincount(classes, minlength=count), 1)[:, None]
-    means = (class_sums(classes, X, count) / sizes).astype(X.dtype)
-    some = np.linspace(0, len(X) - 1, min(most, len(X))).astype(np.intp)
-    return np.asarray(X[some] - means[classes[some]])
+    means = (sums / sizes).astype(windows.dtype)
+    most = min(windows.n, MAX_DEVIATIONS, max(2, MAX_DEVIATION_VALUES // windows.size))
+    some = np.linspace(0, windows.n - 1, most).astype(np.intp)
+    return np.asarray(windows.take(some) - means[classes[some]])
+
+
+def _product(matrix: Array, block: Array) -> Array:
+    return np.asarray(block @ matrix)
+
+
+def _inner_products(basis: Array, block: Array) -> list[Any]:
+    """ZᵀZ for the coordinates Z of a block in a basis (i, q), and ‖X‖²."""
+    Z = (block @ basis).astype(np.float64)
+    return [Z.T @ Z, kernels.row_norms_squared(block).sum()]
+
+
+def _class_sums(count: int, block: Array, classes: Labels) -> list[Array]:
+    return [class_sums(classes, block, count)]
 
 
 def checked_nuisance(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
@@ -199,35 +213,15 @@ def checked_nuisance(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> 
     return rows.astype(dtype, copy=False)
 
 
-def _stacked(parts: Sequence[tuple[Array, float]]) -> Array | None:
+def _stacked(parts: Sequence[tuple[Array | None, float]]) -> Array | None:
     """Rows whose covariance is the weighted sum of the covariances of all parts; None for none."""
     rows = [
         np.sqrt(weight / len(part)).astype(part.dtype) * (part - part.mean(axis=0))
         for part, weight in parts
-        if weight > 0 and len(part)
+        if part is not None and weight > 0 and len(part)
     ]
     if not rows:
         return None
     out = np.concatenate(rows)
-    return out * out.dtype.type(np.sqrt(len(out)))
-
-
-def _ols_error(X: Array, norm_squared: float, factors: Factors, alpha: float) -> float:
-    """Relative reconstruction error ‖X − WHᵀ‖/‖X‖ of windows X (n, i) encoded by E12."""
-    H = kernels.khatri_rao(kernels.in_float64(factors))
-    P = rows_times(X, H.astype(X.dtype))
-    W = rows_times(P, Encoder.from_factors(kernels.in_float64(factors), alpha).K_inverse)
-    HtH = kernels.gram(kernels.in_float64(factors))
-    return float(np.sqrt(kernels.residual_squared(norm_squared, P, W, HtH) / norm_squared))
-
-
-def _inner(A: Array, B: Array) -> Array:
-    """``AᵀB`` in float64, by strips of the rows."""
-    out = np.zeros((A.shape[1], B.shape[1]))
-
-    def strip(at: slice) -> Array:
-        return np.asarray(A[at].T.astype(np.float64) @ B[at].astype(np.float64))
-
-    for part in threads.over_strips(strip, len(A), out.size):
-        out += part
+    out *= out.dtype.type(np.sqrt(len(out)))
     return out

@@ -23,7 +23,7 @@ from tensorcontrast.cp.graph import SignedGraph, label_change
 from tensorcontrast.cp.kmeans import cluster
 from tensorcontrast.cp.losses import unit_rows
 from tensorcontrast.cp.updates import contrast_features, row_objective
-from tensorcontrast.solvers.als import FitResult, Sums, run
+from tensorcontrast.solvers.als import AfterSweep, FitResult, Sums, run
 from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.solvers.semi_supervised import likely_classes
 from tensorcontrast.utils import checks
@@ -137,7 +137,6 @@ class PLCContrast:
     invariance: float = 1.0
     identity: bool = False
     same_view: bool = False
-    clusterer: Any = None
     known: Labels | None = None
     #: Whether known labels also say what other windows are likely to be.
     spread_labels: bool = False
@@ -169,12 +168,8 @@ class PLCContrast:
         if known is not None and (known >= 0).all():
             change, memory.labels = label_change(memory.labels, known), known
             return SignedGraph(known), change
-        labels, memory.centers = cluster(
-            W,
-            min(self.n_clusters, len(W)),  # a last mini-batch may be small
-            clusterer=self.clusterer,
-            centers=memory.centers,
-        )
+        count = min(self.n_clusters, len(W))  # a last mini-batch may be small
+        labels, memory.centers = cluster(W, count, centers=memory.centers)
         change, memory.labels = label_change(memory.labels, labels), labels
         if known is not None and self.spread_labels and (known >= 0).any():
             return SignedGraph(labels, *likely_classes(W, known)), change
@@ -315,29 +310,21 @@ class TwoViewStep:
         self.memory.rows = self.memory.W = self.memory.V = None
         return factors, {k: v / count if k in _MEANS else v for k, v in total.items()}
 
-    def final(self, factors: Factors) -> tuple[Array, float]:
-        """Features W of the data at these factors, and ‖X − WHᵀ‖/‖X‖."""
-        features, P = self._features(self.X, self.draw(), factors)
-        norm = float(kernels.row_norms_squared(self.X).sum())
-        HtH = kernels.gram(kernels.in_float64(factors))
-        residual = kernels.residual_squared(norm, P, features.W, HtH)
+    def with_final_features(self, fit: FitResult) -> FitResult:
+        """Return a fit with WᵀW and error of the data's own view at its final factors."""
+        features, P = self._features(self.X, self.draw(), fit.factors)
+        W, norm = features.W, float(kernels.row_norms_squared(self.X).sum())
+        residual = kernels.residual_squared(
+            norm, P, W, kernels.gram(kernels.in_float64(fit.factors))
+        )
         if kernels.cancelled(residual, norm, self.X.dtype):
-            residual = kernels.residual_direct(self.X, features.W, factors)
-        return features.W, float(np.sqrt(residual / norm))
+            residual = kernels.residual_direct(self.X, W, fit.factors)
+        gram = W.T.astype(np.float64) @ W
+        return replace(fit, gram=gram, error=float(np.sqrt(residual / norm)))
 
 
 #: Terms that are averages over windows; all others are sums.
 _MEANS = {"reconstruction_error", "trans_inv", "label_change", "contraction", "damped"}
-
-
-@dataclass(frozen=True)
-class PaperResult:
-    """A fit with its features and pseudo classes."""
-
-    fit: FitResult
-    step: TwoViewStep
-    W: Array
-    error: float
 
 
 def fit_two_views(
@@ -349,18 +336,18 @@ def fit_two_views(
     batch_size: int | None,
     step_size: float,
     rng: np.random.Generator,
-    after_sweep: Callable[[int, Factors, Array], None] | None = None,
-) -> PaperResult:
+    after_sweep: AfterSweep | None = None,
+) -> FitResult:
     """Run Algorithm 1 from these factors: sweeps without a contrast, then sweeps with it. E11.
 
-    ``after_sweep`` is called with the number of sweeps, the factors and WᵀW; mini-batches have
-    none.
+    ``after_sweep`` is called with the fit so far; mini-batches have none.
     """
 
     def sweeps(active: TwoViewStep, start: Factors) -> FitResult:
-        def after(done: int, updated: Factors, gram: Array) -> None:
+        def after(fit: FitResult) -> None:
             assert after_sweep is not None and active.memory.W is not None
-            after_sweep(done, updated, active.memory.W.T.astype(np.float64) @ active.memory.W)
+            W = active.memory.W  # of the data alone, not of both views
+            after_sweep(replace(fit, gram=W.T.astype(np.float64) @ W))
 
         follow = None if after_sweep is None else after
         return run(active, start, alpha=active.alpha, monitor=monitor, balance=False, after=follow)
@@ -388,13 +375,10 @@ def fit_two_views(
                 if fit is None:
                     raise
                 fit = replace(fit, interrupted=True)
-    assert fit is not None
     try:
-        W, error = step.final(fit.factors)
+        return step.with_final_features(fit)
     except KeyboardInterrupt:
-        fit = replace(fit, interrupted=True)
-        W, error = step.final(fit.factors)
-    return PaperResult(replace(fit, gram=W.T.astype(np.float64) @ W), step, W, error)
+        return replace(step.with_final_features(fit), interrupted=True)
 
 
 def _epochs(
@@ -421,15 +405,15 @@ def _epochs(
         if monitor.n_iter == 0:
             raise
         interrupted = True
-    gram = np.zeros((rank, rank))
+    gram, error = np.zeros((rank, rank)), float("nan")  # known at the end alone
     return FitResult(
-        factors, gram, monitor.history, monitor.converged, interrupted, monitor.stopped
+        factors, gram, monitor.history, error, monitor.converged, interrupted, monitor.stopped
     )
 
 
 def largest_beta(
-    plain: PaperResult, trial: Callable[[float], PaperResult], epsilon: float
-) -> tuple[float, PaperResult]:
+    plain: FitResult, trial: Callable[[float], FitResult], epsilon: float
+) -> tuple[float, FitResult]:
     """Fit of the largest β with an error within 1 + ε of that of ``plain``, which has β = 0.
 
     β is doubled or halved from 0.125 until it is known between two values, then narrowed to within
@@ -440,13 +424,12 @@ def largest_beta(
     best = plain
     low, high, beta = 0.0, np.inf, 0.125
     while MIN_BETA <= beta <= MAX_BETA and high > 1.25 * max(low, MIN_BETA):
-        fitted: PaperResult | None
         try:
             fitted = trial(beta)
         except KeyboardInterrupt:  # in the first sweep of the trial
-            fitted = None
-        if fitted is None or fitted.fit.interrupted:
-            return low, replace(best, fit=replace(best.fit, interrupted=True))
+            return low, replace(best, interrupted=True)
+        if fitted.interrupted:
+            return low, replace(best, interrupted=True)
         if fitted.error <= limit:
             best, low = fitted, beta
         else:

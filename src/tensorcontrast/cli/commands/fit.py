@@ -205,7 +205,6 @@ def _tell(
         "tensor_shape": spectrogram.output_shape_,
         "convolution_features": 0 if convolution is None else len(convolution.components_),
         "nuisance_metric": core.nuisance_gains_ is not None,
-        "decisions": model.decisions_,
         "iterations": core.n_iter_,
         "reconstruction_error": core.reconstruction_error_,
         "checkpoint": None if keeping.checkpoint is None else str(keeping.checkpoint),
@@ -225,7 +224,6 @@ def _tell(
             "features": f"{core.rank_} by {method}, {core.n_iter_} iterations, "
             f"reconstruction error {core.reconstruction_error_:.3f}"
             + (", nuisance metric" if data["nuisance_metric"] else ""),
-            **{f"chosen: {d['name']}": d["outcome"] for d in model.decisions_},
             "time": f"{session.seconds:.1f} s",
         }
     )

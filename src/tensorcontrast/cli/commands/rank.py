@@ -80,7 +80,7 @@ def rank(
     if method not in METHODS:
         raise UsageFailure(f"--method {method!r}: use {', '.join(METHODS[:-1])} or {METHODS[-1]}")
     params = parameters(param)
-    for name, option in (("rank", "--ranks"), ("n_init", "--starts"), ("random_state", "--seed")):
+    for name, option in (("rank", "--ranks"), ("random_state", "--seed")):
         if name in params:
             raise UsageFailure(f"-p {name}=: use {option}")
     target = None

@@ -94,10 +94,7 @@ def load_classifier(path: Path) -> ContrastiveClassifier:
 # --------------------------------------------------------------------------------- estimators
 
 #: Parameters that are no numbers or words, and those that have options of their own.
-_NOT_BY_PARAM = {
-    "algorithm1", "augment", "callback", "clusterer", "init", "missing", "random_state", "rank",
-    "verbose",
-}  # fmt: skip
+_NOT_BY_PARAM = {"augment", "callback", "missing", "random_state", "rank", "verbose"}
 
 
 def parameters(given: list[str] | None) -> dict[str, Any]:
@@ -191,10 +188,8 @@ def _decomposition(method: str, rank: int, params: dict[str, Any]) -> Any:
     from tensorcontrast.utils import checks
 
     makers: dict[str, Any] = {"plc": PLC, "cpd": CPD, "atd": ATD, "plc-paper": PLC.paper}
-    kind = PLC if method == "plc-paper" else makers[method]
+    kind = Algorithm1 if method == "plc-paper" else makers[method]
     names = set(kind().get_params(deep=False))
-    if method == "plc-paper":
-        names |= set(Algorithm1().get_params())
     known = sorted(names - _NOT_BY_PARAM)
     for name in params:
         if name == "missing":
@@ -202,9 +197,7 @@ def _decomposition(method: str, rank: int, params: dict[str, Any]) -> Any:
         if name not in known:
             raise UsageFailure(f"{method} has no parameter {name}; it has {', '.join(known)}")
     model = makers[method](rank=rank, **params)
-    for part in (model, getattr(model, "algorithm1", None)):
-        if part is not None:
-            checks.check_parameters(part)
+    checks.check_parameters(model)
     return model
 
 
@@ -236,16 +229,6 @@ class Keeping:
             rich_help_panel=PANEL,
         ),
     ] = False
-    every: Annotated[
-        int,
-        typer.Option(
-            "--every",
-            metavar="N",
-            min=1,
-            help="Iterations from one checkpoint to the next.",
-            rich_help_panel=PANEL,
-        ),
-    ] = 5
 
     def begun(self, session: Session, target: Path, *, force: bool) -> ContrastiveFeatures | None:
         """Check the place of the checkpoint before any work; return the model to go on from.
@@ -283,7 +266,7 @@ class Keeping:
 
     def arguments(self, before: ContrastiveFeatures | None) -> dict[str, Any]:
         """Return the arguments of ``fit``."""
-        return {"init": before, "autosave": self.checkpoint, "every": self.every}
+        return {"init": before, "autosave": self.checkpoint}
 
     def stopped(self, what: str, features: Any) -> KeyboardInterrupt:
         """Keep what an interrupted fit has learned, and say how to go on."""
