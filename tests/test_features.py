@@ -71,7 +71,7 @@ def test_defaults_follow_from_rate_and_length(rec):
 
 @pytest.mark.parametrize("algorithm1", [None, Algorithm1(beta=0.01)])
 def test_equals_its_parts_by_hand(rec, algorithm1):
-    steps = augment.gentle(n_times=rec.n_times)
+    steps = augment.gentle()
     part = small(algorithm1=algorithm1, random_state=3)
     model = made(rec, part, augment=steps, random_state=7).fit(rec.X)
     blocks = SignalBlocks(tuple(model.tensorize_))

@@ -129,7 +129,7 @@ def test_a_loaded_model_can_be_saved_again(cls, X, tmp_path):
     "aug",
     [
         augment.gentle(),
-        augment.Compose((augment.Jitter(0.02), augment.OneOf((augment.Scale(0.2),)))),
+        augment.Compose((augment.Jitter(0.02), augment.Compose((augment.Scale(0.2),)))),
     ],
 )
 @pytest.mark.parametrize("cls", [ATD, PLC])

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.augment.base import Augmentation
@@ -40,6 +39,7 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.io import container
+from tensorcontrast.utils import checks
 from tensorcontrast.utils.names import listed
 from tensorcontrast.version import __version__
 
@@ -167,7 +167,10 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         k: _unpack(v, arrays) for k, v in state["params"].items() if k not in MACHINE_PARAMETERS
     }
     model = cls(**params)
-    _check_params(model, params)
+    constraints = getattr(cls, "_parameter_constraints", {})
+    # Those that a file cannot hold are None and go unchecked.
+    given = {k: v for k, v in params.items() if v is not None and k in constraints}
+    checks.check_settings(constraints, given, state["class"])
     for name, value in state["learned"].items():
         if not name.endswith("_") or name.startswith("_"):
             raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
@@ -196,16 +199,6 @@ def _check_finite(name: str, value: Any) -> None:
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             _check_finite(name, item)
-
-
-def _check_params(model: Any, params: dict[str, Any]) -> None:
-    """Check parameters as ``fit`` does; those that a file cannot hold are None and go unchecked."""
-    constraints = getattr(model, "_parameter_constraints", {})
-    given = {k: v for k, v in params.items() if v is not None and k in constraints}
-    try:
-        validate_parameter_constraints(constraints, given, type(model).__name__)
-    except InvalidParameterError as error:
-        raise DamagedFileError(str(error)) from None
 
 
 # -------------------------------------------------------------------- files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,11 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, InvalidParameterError
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
@@ -38,17 +43,22 @@ def warn(message: str, category: type[Warning] = TensorContrastWarning) -> None:
 
 def check_parameters(estimator: Any) -> None:
     """Check an estimator's parameters against its ``_parameter_constraints``."""
+    params = estimator.get_params(deep=False)
+    check_settings(estimator._parameter_constraints, params, type(estimator).__name__)
+
+
+def check_settings(constraints: dict[str, list[Any]], params: Mapping[str, Any], name: str) -> None:
+    """Check values against constraints of scikit-learn; truth values are no numbers."""
     try:
-        estimator._validate_params()
+        validate_parameter_constraints(constraints, dict(params), name)
     except InvalidParameterError as error:
         raise InvalidInputError(str(error)) from None
-    for name, allowed in estimator._parameter_constraints.items():
-        value = getattr(estimator, name, None)  # to Python True is the number 1
+    for key, value in params.items():  # to Python True is the number 1
+        allowed = constraints.get(key, [])
         if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
             if any(isinstance(kind, Interval) for kind in allowed):
                 raise InvalidInputError(
-                    f"The {name!r} parameter of {type(estimator).__name__} must be a number. Got "
-                    f"{value!r} instead."
+                    f"The {key!r} parameter of {name} must be a number. Got {value!r} instead."
                 )
 
 
