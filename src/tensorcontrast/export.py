@@ -30,7 +30,7 @@ from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readout import BlockMap
 from tensorcontrast.tensorize.blocks import mean_counts
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures, _Convolutions
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize.stft import quantile_weights
 from tensorcontrast.utils.optional import optional
@@ -389,10 +389,7 @@ def _limit(features: ContrastiveFeatures) -> float:
     """Largest magnitude of a sample that the blocks can work with."""
     limits = [float(np.finfo(np.float32).max)]
     for block in features._blocks():
-        if isinstance(block, SpectrogramTensor):
-            limits.append(float(np.finfo(block.dtype).max) / (2 * block.n_fft_) * block.unit_)
-        else:
-            limits.append(float(np.finfo(np.float32).max) / 1e3 * block.unit_)
+        limits.append(block.limit_)
     return min(limits)
 
 
@@ -410,17 +407,16 @@ def _spectrogram(g: _Graph, signals: _Signals, block: SpectrogramTensor) -> str:
     """Tensors (n, c', f, frames or quantiles) of windows: what ``Frames.fill`` does."""
     frames = block._frames
     dtype, n_fft, f = frames.dtype, frames.n_fft, frames.n_fft // 2 + 1
-    n_frames = frames.in_time(block.n_channels_in_, block.n_times_in_)[2]
+    n_frames = len(block.times_)
     values, offset = signals.without_offset(dtype, frames.unit)
     starts = frames.hop * np.arange(n_frames, dtype=np.int64)
     cut = g.add("Gather", values, g.constant(starts[:, None] + np.arange(n_fft)), axis=2)
     if frames.window is not None:
         cut = g.add("Mul", cut, g.constant(frames.window))  # n, c, frames, n_fft
-    response = scipy.fft.rfft(np.eye(n_fft), axis=1, norm=frames.norm)  # n_fft, f
+    response = scipy.fft.rfft(np.eye(n_fft), axis=1)  # n_fft, f
     columns = np.concatenate([response.real, response.imag], axis=1)
     Z = g.cast(g.add("MatMul", g.cast(cut, np.float64), g.constant(columns)), dtype)
     own = frames.offset_response
-    assert own is not None  # of a fitted transformer
     own = np.where(np.abs(own) > 1e-14 * np.abs(own).max(), own, 0)
     lifted = g.add("Unsqueeze", offset, g.integers(3))  # n, c, 1, 1
     of_offset = g.add("Mul", lifted, g.constant(np.concatenate([own.real, own.imag])))
@@ -454,9 +450,7 @@ def _log(g: _Graph, values: str, frames: Any) -> str:
 
 def _counts(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> str:
     """Return counts (n, v) less their means, in the order of :meth:`.SignalBlocks.values`."""
-    convolve = _Convolutions(
-        block.dilations_, block.channel_weights_, block.n_times_in_, block.unit_
-    )
+    convolve = block._kernels
     c, size, pad = convolve.n_channels, convolve.positions, convolve.pad
     values, offset = signals.without_offset(np.float32, block.unit_)
     ends = g.cast(g.add("Neg", offset), np.float32)

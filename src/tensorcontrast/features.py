@@ -37,7 +37,7 @@ from tensorcontrast.recordings.signals import (
 from tensorcontrast.solvers.dask_windows import DaskWindows, map_signals
 from tensorcontrast.solvers.windows import FileWindows, forget_pages, is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, threads
 from tensorcontrast.utils.arrays import as_array, as_float
@@ -458,8 +458,7 @@ class ContrastiveFeatures(
             name = _STAGES.get(type(transformer), "tensors")
             with stage(name, show=bool(self.verbose)):
                 if isinstance(transformer, ConvolutionFeatures) and unit is not None:
-                    most = transformer._tuning.max_learning_windows
-                    transformer._fit_in_unit(_every(signals, most), unit)
+                    transformer._fit_in_unit(_every(signals, MAX_LEARNING_WINDOWS), unit)
                     continue
                 transformer.fit(few if part else signals)
                 if isinstance(transformer, SpectrogramTensor):
