@@ -24,7 +24,7 @@ from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.decompose.inputs import Joined
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.model_files import SavedMixin
-from tensorcontrast.live import FeatureStream
+from tensorcontrast.live import Stream
 from tensorcontrast.readout import Readout
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import (
@@ -587,7 +587,7 @@ class ContrastiveFeatures(
             decompose = changed_fitted(decompose, missing="mask")
         return _features_of_rows(blocks.rows(signals), blocks, decompose)
 
-    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> FeatureStream:
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> Stream:
         """Return an object that takes samples as they come, and gives features of their windows.
 
         Parameters
@@ -609,7 +609,7 @@ class ContrastiveFeatures(
         [(0, (4,))]
         """
         check_is_fitted(self, "decompose_")
-        return FeatureStream(self, self, hop, hop_s)
+        return Stream(self, hop, hop_s)
 
     def checked_signals(self, X: Any) -> Array:
         """Signals of X, whose rate and channels are those of the fit where X has any."""

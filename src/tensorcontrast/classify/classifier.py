@@ -38,7 +38,7 @@ from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures, KeptRows
 from tensorcontrast.io.model_files import SavedMixin
-from tensorcontrast.live import ClassStream
+from tensorcontrast.live import Stream
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks
@@ -481,10 +481,10 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         found[unsure] = None if kind == "b" else "" if kind == "U" else -1
         return found
 
-    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> ClassStream:
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> Stream:
         """Return an object that takes samples as they come, and gives classes of their windows.
 
-        With ``smooth``, a window is judged with those before it; see :class:`.ClassStream`.
+        With ``smooth``, a window is judged with those before it; see :class:`.Stream`.
 
         Parameters
         ----------
@@ -507,7 +507,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         check_is_fitted(self, "coef_")
         if self.smooth is not None:
             self.transitions()  # raises where there are none
-        return ClassStream(self, self.extractor_, hop, hop_s)
+        return Stream(self, hop, hop_s)
 
     def timeline(self, rec: Recordings) -> Timeline:
         """Answers for the windows of recordings, with their times.
