@@ -151,7 +151,9 @@ class Stream:
 
     def _answer(self, start: int, row: Array) -> LiveWindow:
         end, fs = start + self.n_times, self.fs
-        seconds = (None, None) if fs is None else (start / fs, end / fs)
+        seconds: tuple[float | None, float | None] = (None, None)
+        if fs is not None:
+            seconds = start / fs, end / fs
         if not self._classifies:
             return LiveWindow(start, end, *seconds, row)
         if self.model.smooth is not None:
