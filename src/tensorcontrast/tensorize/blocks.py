@@ -148,6 +148,22 @@ class SignalBlocks:
         return [p.reshape(len(rows), *d) for p, d in zip(parts, self.dims, strict=True)]
 
 
+def block_names(transformers: Sequence[Any]) -> list[str]:
+    """Names of the blocks of these transformers; those that are alike are numbered."""
+    names = [
+        "spectrogram"
+        if isinstance(t, SpectrogramTensor)
+        else "random convolutions"
+        if isinstance(t, ConvolutionFeatures)
+        else type(t).__name__
+        for t in transformers
+    ]
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}"
+        for k, name in enumerate(names)
+    ]
+
+
 # ------------------------------------------------------------------------- values of one block
 
 
