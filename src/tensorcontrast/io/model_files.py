@@ -45,7 +45,6 @@ from tensorcontrast.version import __version__
 
 Array = NDArray[Any]
 
-KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
 #: Parameters that act on the machine, not on the model; a loaded model has their defaults.
 MACHINE_PARAMETERS = frozenset({"callback", "n_jobs", "verbose"})
 #: Most parameters, and most learned attributes, of one estimator in a file.
@@ -225,7 +224,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "model": state,
         "channels": _names(model),
     }
-    container.write(Path(path), KIND, header, packer.arrays)
+    container.write(Path(path), header, packer.arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -252,7 +251,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     CPD(random_state=0, rank=2)
     """
     path = Path(path)
-    header, arrays = container.read(path, KIND)
+    header, arrays = container.read(path)
     try:
         if not header["model"]["learned"]:
             raise DamagedFileError("the model was never fitted")
@@ -264,7 +263,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
     except Exception as error:  # whatever a forged description leads to
-        raise container.not_described(path, KIND, error) from error
+        raise container.not_described(path, error) from error
 
 
 class SavedMixin:

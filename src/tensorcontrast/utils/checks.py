@@ -22,7 +22,6 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
-from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import MASK_WAY, as_array, float_type
 
 Array = NDArray[Any]
@@ -178,7 +177,7 @@ def check_values(X: Array, name: str, first: int = 0, *, nan: bool = False) -> N
 
     ``first`` is the number of X's first sample where X is a block of more; ``nan`` allows NaN.
     """
-    least, most = _extremes(X)  # NaN where there is one
+    least, most = float(X.min()), float(X.max())  # NaN where there is one
     if not np.isfinite(most - least):
         _check_finite(X, name, first, nan=nan)
         if np.isnan(most):  # missing values, which are allowed here
@@ -190,19 +189,6 @@ def check_values(X: Array, name: str, first: int = 0, *, nan: bool = False) -> N
             f"{name} has values of size {largest:.3g}, outside {low:g} … {high:g} for {X.dtype}; "
             "change the unit (V to µV, say)"
         )
-
-
-def _extremes(X: Array) -> tuple[float, float]:
-    """Least and largest value of X: one pass, by pieces that stay in the processor's cache."""
-    flat, piece, part = X.reshape(-1), 2**18, 2**22
-
-    def work(start: int) -> list[tuple[Any, Any]]:
-        pieces = (flat[a : a + piece] for a in range(start, min(start + part, flat.size), piece))
-        return [(p.min(), p.max()) for p in pieces]
-
-    found = [pair for pairs in threads.mapped(work, range(0, flat.size, part)) for pair in pairs]
-    least, most = np.array(found, dtype=np.float64).T
-    return float(least.min()), float(most.max())
 
 
 def _check_finite(X: Array, name: str, first: int, *, nan: bool) -> None:
