@@ -329,7 +329,6 @@ def test_pipelines_searches_and_cross_validation(rec):
 
 def test_parameters_of_the_default_features():
     model = ContrastiveClassifier()
-    assert model.get_params()["features__decompose__rank"] == 32
     model.set_params(features__decompose__rank=3)
     assert model.features.decompose.rank == 3
     assert clone(model).get_params()["features__decompose__rank"] == 3

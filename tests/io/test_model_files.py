@@ -524,7 +524,6 @@ EMPTY = {"name": "a", "dtype": "<f8", "shape": [0], "offset": 0}
     "change",
     [
         lambda h: h.update(arrays=[EMPTY] * MANY),
-        lambda h: h["model"]["learned"].update({f"a{k}_": 0 for k in range(MANY)}),
         lambda h: h["model"]["params"].update({f"a{k}": 0 for k in range(MANY)}),
         lambda h: h["model"]["learned"].update(x_={"list": [{"list": []}] * MANY}),
         lambda h: h["arrays"][0].update(shape=[2**62] * 200_000),

@@ -25,8 +25,9 @@ from tensorcontrast.classify.calibration import (
     reliability_curve,
 )
 from tensorcontrast.classify.linear import (
-    cross_validated_scores,
     fit_logistic,
+    folds,
+    held_out_scores,
     select_length,
 )
 from tensorcontrast.classify.timeline import Timeline
@@ -172,20 +173,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Also return the parameters of the features, such as ``features__decompose__rank``.
-        """
-        params: dict[str, Any] = super().get_params(deep)
-        if deep and params["features"] is None:
-            nested = ContrastiveFeatures().get_params()
-            params |= {f"features__{name}": value for name, value in nested.items()}
-        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of the features, such as ``features__decompose__rank``."""
@@ -663,14 +650,10 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self, "coef_")
         codes = np.searchsorted(self.classes_, np.asarray(y))
-        scores, judged = cross_validated_scores(
-            np.asarray(rows, dtype=np.float64),
-            codes,
-            len(self.classes_),
-            None if groups is None else np.asarray(groups),
-            checks.generator(self.random_state),
-            self.row_length_,
-        )
+        rows, k = np.asarray(rows, dtype=np.float64), len(self.classes_)
+        groups = None if groups is None else np.asarray(groups)
+        fold_of = folds(codes, groups, checks.generator(self.random_state))
+        scores, judged = held_out_scores(rows, codes, k, fold_of, self.row_length_)
         scores[~judged] = 0
         return np.asarray(softmax(scores / self.temperature_)), judged
 

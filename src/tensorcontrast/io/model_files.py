@@ -47,8 +47,6 @@ Array = NDArray[Any]
 
 #: Parameters that act on the machine, not on the model; a loaded model has their defaults.
 MACHINE_PARAMETERS = frozenset({"callback", "n_jobs", "verbose"})
-#: Most parameters, and most learned attributes, of one estimator in a file.
-MAX_ATTRIBUTES = 1_000
 #: Learned attributes in which NaN says that a sweep had no such term.
 _MAY_BE_NAN = {"history_"}
 #: Module of every class that a file may name; it is imported when it is needed, torch never here.
@@ -150,12 +148,6 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
             "update tensorcontrast"
         )
     cls: Any = getattr(import_module(f"tensorcontrast.{module}"), state["class"])
-    for part in ("params", "learned"):
-        if len(state[part]) > MAX_ATTRIBUTES:
-            raise DamagedFileError(
-                f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
-                f"{MAX_ATTRIBUTES} are read"
-            )
     unknown = set(state["params"]) - set(cls._get_param_names())
     if unknown:
         raise NewerFileError(

@@ -6,14 +6,13 @@ kernel and dilation, m = k·d·b values of PPV per window, p principal component
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +26,7 @@ from tensorcontrast.recordings.signals import (
     warn_if_transposed,
     without_offset,
 )
+from tensorcontrast.tensorize.base import WindowTransformer
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.estimators import ComponentNamesMixin, assign_learned
 
@@ -69,7 +69,7 @@ _MAX_COMPARED = 1 << 18
 _FLOAT32 = np.dtype(np.float32)
 
 
-class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
     """Principal components of random-convolution features, with the kernels of MiniRocket.
 
     Each window is convolved with 84 fixed kernels (nine weights, three of them 2 and six −1) at
@@ -151,7 +151,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     ((40, 8), (40, 4704))
     """
 
-    #: Learned attributes whose names do not end in an underscore.
     _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_kernels")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -227,8 +226,9 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]
         with threads.jobs(self.n_jobs):
             biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit)
-            kernels = _Kernels(steps, weights, n_times, float(unit), biases)
-            values = _in_strips(kernels.ppv, X, biases.size)
+        kernels = _Kernels(steps, weights, n_times, float(unit), biases)
+        values = np.empty((len(X), biases.size), np.float32)
+        self._in_blocks(kernels.ppv, X, values, _ROWS)
         pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
         mean, scale, components, explained_variance = pca
         return {
@@ -266,8 +266,8 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             # One product per window: what BLAS makes of a row of many depends on its place.
             return np.matmul(rows[:, None], self._projection)[:, 0]
 
-        with threads.jobs(self.n_jobs):
-            return _in_strips(project, signals, len(self.components_))
+        out = np.empty((len(signals), len(self.components_)), np.float32)
+        return self._in_blocks(project, signals, out, _ROWS)
 
     def ppv(self, X: Any) -> np.ndarray:
         """Return the proportions of positive values, before centring, scaling and PCA.
@@ -283,8 +283,8 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Values in [0, 1]; columns go over kernels, dilations and biases, the last fastest.
         """
         signals = self._check_signals(X)
-        with threads.jobs(self.n_jobs):
-            return _in_strips(self._kernels.ppv, signals, len(self.mean_))
+        out = np.empty((len(signals), len(self.mean_)), np.float32)
+        return self._in_blocks(self._kernels.ppv, signals, out, _ROWS)
 
     def outputs(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the outputs of all kernels at each dilation, and the part of each channel in them.
@@ -323,36 +323,12 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return max(1, self.n_times_in_ // MIN_POSITIONS)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without what can be rebuilt."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in self._learned_private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and rebuild what it leaves out."""
-        super().__setstate__(state)
-        if hasattr(self, "components_"):
-            self._rebuild()
-
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""
         self._projection = _projection(self.components_, self.scale_)
         self._kernels = _Kernels(
             self.dilations_, self.channel_weights_, self.n_times_in_, self.unit_, self.biases_
         )
-
-    def _check_signals(self, X: Any) -> np.ndarray:
-        """Return ``X`` as an array of windows like those of `fit`."""
-        check_is_fitted(self)
-        signals = as_signals(X, way="")
-        n_channels, n_times = self.n_channels_in_, self.n_times_in_
-        if signals.shape[1:] != (n_channels, n_times):
-            raise InvalidInputError(
-                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
-                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
-            )
-        check_finite(signals, limit=self.limit_)
-        return signals
 
     def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
         """Count (n, d, b, k) positions above each bias; signals are in ``unit_``, less offsets."""
@@ -412,18 +388,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Shape of the features of one window."""
         check_is_fitted(self)
         return (self._n_features_out,)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of channels, as scikit-learn counts the second axis."""
-        return int(self.n_channels_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 # ---------------------------------------------------------------- kernels, dilations, channels
@@ -619,21 +583,6 @@ def _quantile_biases(
         for _ in threads.mapped(work, range(len(dilations))):
             pass
     return biases
-
-
-def _in_strips(
-    function: Callable[[np.ndarray], np.ndarray], X: np.ndarray, width: int
-) -> np.ndarray:
-    """Return what a function makes of windows, (n, width), always of the same few at a time."""
-    out = np.empty((len(X), width), np.float32)
-
-    def work(start: int) -> None:
-        out[start : start + _ROWS] = function(X[start : start + _ROWS])
-
-    with threads.single("blas"):
-        for _ in threads.mapped(work, range(0, len(X), _ROWS)):
-            pass
-    return out
 
 
 # ---------------------------------------------------------------- principal components

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +19,7 @@ from tensorcontrast.recordings.signals import (
     typical_spread,
     without_offset,
 )
+from tensorcontrast.tensorize.base import HINT, WindowTransformer
 from tensorcontrast.tensorize.stft import (
     REPRESENTATIONS,
     Frames,
@@ -27,14 +27,11 @@ from tensorcontrast.tensorize.stft import (
     make_window,
     n_frames,
 )
-from tensorcontrast.utils import checks, threads
+from tensorcontrast.utils import checks
 from tensorcontrast.utils.arrays import float_type
 from tensorcontrast.utils.estimators import assign_learned, with_learned
 
 __all__ = ["SpectrogramTensor"]
-
-HINT = ", or pass missing='mask' to leave such frames out"
-"""Way out for signals with NaN."""
 
 BLOCK_VALUES = 1 << 18
 """Complex values that a thread works on at a time: they stay in the cache."""
@@ -46,7 +43,7 @@ _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0,
 """Sampling rate (Hz), n_fft and hop of the paper's data."""
 
 
-class SpectrogramTensor(TransformerMixin, BaseEstimator):
+class SpectrogramTensor(WindowTransformer):
     """Short-time Fourier transform of every channel, as a tensor for decomposition.
 
     Signals [n, channel, time] become tensors [n, channel', frequency, frame]. Frame t holds the
@@ -124,7 +121,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     (18, 33, 33)
     """
 
-    #: Learned attributes whose names do not end in an underscore.
     _learned_private: ClassVar[tuple[str, ...]] = ("_frames",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
@@ -282,19 +278,10 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             Tensors.
         """
         signals = self._check_signals(X)
-        nan = self.missing == "mask"
-        check_finite(signals, limit=self.limit_, nan=nan, hint=HINT)
         out = np.empty((len(signals), *self.output_shape_), self._frames.dtype)
         rows, f, _ = self.output_shape_
         step = max(1, BLOCK_VALUES // (rows * f * len(self.times_)))
-
-        def work(start: int) -> None:
-            out[start : start + step] = self._tensors(signals[start : start + step])
-
-        with threads.jobs(self.n_jobs):
-            for _ in threads.mapped(work, range(0, len(signals), step)):
-                pass
-        return out
+        return self._in_blocks(self._tensors, signals, out, step)
 
     def _tensors(self, X: np.ndarray) -> np.ndarray:
         """Tensors of some signals, where NaN are missing values."""
@@ -332,13 +319,16 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
-        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
+        self._rebuild()
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
             raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
         if np.shape(self.frequencies_) != (shape[1],):
             count = np.size(self.frequencies_)
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
+
+    def _rebuild(self) -> None:
+        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
 
     def _make_frames(self, n_fft: int, hop: int, n_quantiles: int | None, unit: float) -> Frames:
         window, dtype = make_window(self.window, n_fft), np.dtype(self.dtype)
@@ -362,27 +352,3 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
                 f"fs={rate:g}, or the array X of the recordings"
             )
-
-    def _check_signals(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        signals = as_signals(X, missing=self.missing == "mask")
-        n_channels, n_times = self.n_channels_in_, self.n_times_in_
-        if signals.shape[1:] != (n_channels, n_times):
-            raise InvalidInputError(
-                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
-                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
-            )
-        return signals
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of channels, as scikit-learn counts the second axis."""
-        return int(self.n_channels_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "mask"
-        tags.transformer_tags.preserves_dtype = []
-        return tags
