@@ -42,8 +42,7 @@ def bare(model: ContrastiveClassifier) -> tuple[Callable[[Any], None], Callable[
     """
     spectrogram, convolution = model.extractor_.spectrogram_, model.extractor_.convolution_
     n_fft, hop = spectrogram.n_fft_, spectrogram.hop_
-    bank = convolution._bank
-    whole = bank.convolve
+    whole = convolution._kernels
     c, t, s, size = whole.n_channels, whole.n_times, whole.stride, whole.positions
     padded = np.zeros((c, t + 2 * whole.pad + s), np.float32)
     taps = np.empty((9, c, size), np.float32)
@@ -58,7 +57,7 @@ def bare(model: ContrastiveClassifier) -> tuple[Callable[[Any], None], Callable[
         frames = np.lib.stride_tricks.sliding_window_view(window, n_fft, axis=1)[:, ::hop]
         scipy.fft.rfft(frames)
         padded[:, whole.pad : whole.pad + t] = window
-        for views, weights, biases in zip(shifted, whole.weights, bank.by_dilation, strict=True):
+        for views, weights, biases in zip(shifted, whole.weights, whole.biases, strict=True):
             for tap, view in enumerate(views):
                 taps[tap] = view
             np.matmul(columns, weights, out=out)

@@ -49,7 +49,7 @@ def compared(dataset: Dataset, n_fitted: int, n_compared: int) -> dict[str, Any]
         path = Path(folder) / "model.onnx"
         for name, part in (("classifier", model), ("features", model.extractor_)):
             export_onnx(part, path)
-            out[name] = compare_onnx(part, path, X).to_dict()
+            out[name] = compare_onnx(part, path, X)
     return out
 
 

@@ -28,9 +28,7 @@ def peers() -> list[Row]:
     split = make_split(rec, seed=0)
     X, y = T[split.unlabelled], rec.y
     signals = rec.X[split.unlabelled]
-    view = spectrogram.transform(
-        augment.gentle(n_times=rec.n_times)(signals, np.random.default_rng(0))
-    )
+    view = spectrogram.transform(augment.gentle()(signals, np.random.default_rng(0)))
 
     def flat(model: Any) -> Callable[[np.ndarray], np.ndarray]:
         return lambda A: model.transform(A.reshape(len(A), -1))

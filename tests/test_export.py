@@ -70,10 +70,10 @@ def classifier(watch):
 def test_answers_for_real_recordings_are_those_of_the_library(classifier, watch, tmp_path):
     path, session = written(classifier, tmp_path)
     found = compare_onnx(classifier, path, watch.X, n_timed=3)
-    assert found.max_difference < 1e-5
-    assert (found.n_windows, found.other_labels) == (len(watch), 0)
-    assert found.size_bytes == path.stat().st_size
-    assert found.seconds_per_window > 0
+    assert found["max_difference"] < 1e-5
+    assert (found["n_windows"], found["other_labels"]) == (len(watch), 0)
+    assert found["size_bytes"] == path.stat().st_size
+    assert found["ms_per_window"] > 0
     label, probabilities = session.run(None, {"windows": watch.X[:1]})  # any number of windows
     assert (label.shape, probabilities.shape) == ((1,), (1, len(classifier.classes_)))
     assert probabilities.dtype == np.float32
@@ -84,7 +84,7 @@ def test_features_of_real_recordings_are_those_of_the_library(classifier, watch,
     features = classifier.extractor_
     path, session = written(features, tmp_path)
     found = compare_onnx(features, path, watch.X, n_timed=1)
-    assert found.max_difference <= found.relative_difference < 1e-5
+    assert found["max_difference"] <= found["relative_difference"] < 1e-5
     (rows,) = session.run(None, {"windows": watch.X[:7]})
     assert (rows.shape, rows.dtype) == ((7, 8), np.float32)
     np.testing.assert_allclose(rows, features.transform(watch[:7]), atol=1e-5)
@@ -126,7 +126,7 @@ def test_windows_that_cannot_be_used_have_no_answer(classifier, watch, tmp_path)
     "options",
     [
         {"representation": "sqrt-magnitude"},
-        {"representation": "magnitude", "n_quantiles": 3, "norm": "ortho"},
+        {"representation": "magnitude", "n_quantiles": 3},
         {"representation": "log-magnitude", "window": "rectangular"},
         {"representation": "log-real-imag", "n_quantiles": 2},
         {"representation": "magnitude", "window": ("kaiser", 4.0), "n_fft": 30, "hop": 7},
@@ -139,7 +139,7 @@ def test_every_spectrogram(options, tmp_path):
     X[:, 1] += 1e4  # as large as the others are small
     model = fitted(X, SpectrogramTensor(**options), CPD(rank=3, max_iter=5, tol=0))
     path, _ = written(model, tmp_path)
-    assert compare_onnx(model, path, X, n_timed=1).max_difference < 2e-5
+    assert compare_onnx(model, path, X, n_timed=1)["max_difference"] < 2e-5
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,13 @@ def test_every_decomposition(tensorize, decompose, tmp_path):
     model = fitted(X, tensorize, decompose)
     path, session = written(model, tmp_path)
     found = compare_onnx(model, path, X, n_timed=1)
-    assert found.max_difference < 1e-5
+    assert found["max_difference"] < 1e-5
     assert session.get_outputs()[0].type == "tensor(float)"
     classes = ContrastiveClassifier(model, random_state=0)
     classes.fit(X, np.arange(len(X)) % 2)
     path, _ = written(classes, tmp_path)
     found = compare_onnx(classes, path, X, n_timed=1)
-    assert (found.max_difference < 1e-5, found.other_labels) == (True, 0)
+    assert (found["max_difference"] < 1e-5, found["other_labels"]) == (True, 0)
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_units_offsets_and_long_windows(scale, offset, n_times, limit, tmp_path)
     X = (signals(n_times=n_times) * scale + offset).astype(np.float32)
     model = fitted(X)
     path, _ = written(model, tmp_path)
-    assert compare_onnx(model, path, X, n_timed=1).relative_difference < limit
-    assert compare_onnx(model, path, n_timed=1).n_windows == 32  # noise of that size
+    assert compare_onnx(model, path, X, n_timed=1)["relative_difference"] < limit
+    assert compare_onnx(model, path, n_timed=1)["n_windows"] == 32  # noise of that size
 
 
 def test_features_of_float64_signals(tmp_path):
@@ -199,7 +199,7 @@ def test_features_of_float64_signals(tmp_path):
     model = fitted(X)
     assert model.spectrogram_.unit_ != 1
     path, _ = written(model, tmp_path)
-    assert compare_onnx(model, path, X, n_timed=1).relative_difference < 1e-5
+    assert compare_onnx(model, path, X, n_timed=1)["relative_difference"] < 1e-5
 
 
 # --------------------------------------------------------------- labels
@@ -224,7 +224,7 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
     model.set_params(abstain=float(sure[3:5].mean()))
     path, session = written(model, tmp_path)
     found = compare_onnx(model, path, X, n_timed=1)
-    assert (found.max_difference < 1e-5, found.other_labels) == (True, 0)
+    assert (found["max_difference"] < 1e-5, found["other_labels"]) == (True, 0)
     label = session.run(["label"], {"windows": X})[0]
     unknown = "" if names.dtype.kind == "U" else -1
     assert np.sum(label == unknown) == 4
@@ -248,11 +248,15 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
         ),
         (
             lambda X: fitted(X, FlatWindows(), CPD(2, max_iter=5, tol=0)),
-            "tensorize=FlatWindows.* SpectrogramTensor and ConvolutionFeatures are",
+            "FlatWindows",
+        ),
+        (
+            lambda X: fitted(X, SpectrogramTensor(), CPD(2, nonnegative=True, max_iter=5, tol=0)),
+            "CPD",
         ),
         (
             lambda X: fitted(X, ConvolutionFeatures(4), Plain(2)),
-            "decomposition Plain.* CPD, ATD and PLC are",
+            "Plain",
         ),
         (
             lambda X: ContrastiveClassifier(
@@ -265,7 +269,7 @@ def test_labels_of_every_type_and_unknown_ones(names, classifier, tmp_path):
             "smooth='viterbi' needs the other windows",
         ),
     ],
-    ids=["tensors", "mask", "mask-inside", "transformer", "decomposition", "smooth"],
+    ids=["tensors", "mask", "mask-inside", "transformer", "parts", "decomposition", "smooth"],
 )
 def test_what_cannot_be_exported_says_why(make, words, tmp_path):
     model = make(signals())

@@ -69,7 +69,7 @@ def test_defaults_follow_from_rate_and_length(rec):
 
 @pytest.mark.parametrize("kind", [PLC, Algorithm1])
 def test_equals_its_parts_by_hand(rec, kind):
-    steps = augment.gentle(n_times=rec.n_times)
+    steps = augment.gentle()
     part = small(kind, random_state=3)
     model = made(rec, part, augment=steps, random_state=7).fit(rec.X)
     blocks = SignalBlocks(tuple(model.tensorize_))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,19 +23,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.classify.block_rows import FEATURE_LENGTH
-from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readout import BlockMap
 from tensorcontrast.tensorize.blocks import mean_counts
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures, _Convolutions
+from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.tensorize.stft import quantile_weights
 from tensorcontrast.utils.optional import optional
 from tensorcontrast.version import __version__
 
-__all__ = ["IR_VERSION", "OPSET", "Comparison", "compare_onnx", "export_onnx"]
+__all__ = ["IR_VERSION", "OPSET", "compare_onnx", "export_onnx"]
 
 Array = NDArray[Any]
 
@@ -96,48 +94,9 @@ def export_onnx(model: Any, path: str | PathLike[str]) -> None:
         file.write(content)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How an ONNX file compares with the model that it was made of.
-
-    Attributes
-    ----------
-    n_windows : int
-        Windows that were compared.
-    max_difference : float
-        Largest difference of a probability or of a feature.
-    relative_difference : float
-        Largest difference in units of the length of its row; for features only, else that above.
-    other_labels : int
-        Windows whose label differs.
-    size_bytes : int
-        Size of the file.
-    seconds_per_window : float
-        Shortest time of a run with one window, on one thread.
-    """
-
-    n_windows: int
-    max_difference: float
-    relative_difference: float
-    other_labels: int
-    size_bytes: int
-    seconds_per_window: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {
-            "n_windows": self.n_windows,
-            "max_difference": self.max_difference,
-            "relative_difference": self.relative_difference,
-            "other_labels": self.other_labels,
-            "size_bytes": self.size_bytes,
-            "ms_per_window": 1e3 * self.seconds_per_window,
-        }
-
-
 def compare_onnx(
     model: Any, path: str | PathLike[str], X: Any = None, *, n_timed: int = 20
-) -> Comparison:
+) -> dict[str, Any]:
     """Run an ONNX file with onnxruntime, and compare its outputs with those of the model.
 
     Parameters
@@ -150,6 +109,14 @@ def compare_onnx(
         Windows; they are rounded to float32 first. Default: 32 windows of noise.
     n_timed : int, default=20
         Runs with one window that are timed.
+
+    Returns
+    -------
+    dict
+        ``n_windows``: compared; ``max_difference``: largest one of a probability or a feature;
+        ``relative_difference``: the same in units of the length of its row, for features;
+        ``other_labels``: windows whose label differs; ``size_bytes``: of the file;
+        ``ms_per_window``: shortest time of a run with one window, on one thread.
     """
     runtime = optional("onnxruntime", "onnx")
     options = runtime.SessionOptions()
@@ -179,9 +146,14 @@ def compare_onnx(
         begin = time.perf_counter()
         session.run(None, {"windows": one})
         times.append(time.perf_counter() - begin)
-    size = Path(path).stat().st_size
-    apart, relative = float(apart.max()), float(relative.max())
-    return Comparison(len(windows), apart, relative, others, size, min(times))
+    return {
+        "n_windows": len(windows),
+        "max_difference": float(apart.max()),
+        "relative_difference": float(relative.max()),
+        "other_labels": others,
+        "size_bytes": Path(path).stat().st_size,
+        "ms_per_window": 1e3 * min(times),
+    }
 
 
 def _noise(model: Any) -> Array:
@@ -226,11 +198,6 @@ def _check_exportable(model: Any) -> None:
             "smooth_runs"
         )
     features = _features_of(model)
-    if not isinstance(features, ContrastiveFeatures):
-        raise InvalidInputError(
-            f"features of {type(features).__name__} are not exported to ONNX; those of "
-            "ContrastiveFeatures are"
-        )
     for part in (features, *features._blocks(), features.decompose_):
         if getattr(part, "missing", "error") == "mask":
             raise InvalidInputError(
@@ -238,16 +205,14 @@ def _check_exportable(model: Any) -> None:
                 "pattern of missing values, which a graph cannot; fit with missing='error' and "
                 "fill the gaps"
             )
-    for block in features._blocks():
-        if not isinstance(block, SpectrogramTensor | ConvolutionFeatures):
-            raise InvalidInputError(
-                f"tensorize={type(block).__name__}() is not exported to ONNX; SpectrogramTensor "
-                "and ConvolutionFeatures are"
-            )
-    if not isinstance(features.decompose_, CPEstimator):
+    kinds = (SpectrogramTensor, ConvolutionFeatures)
+    foreign = [b for b in features._blocks() if not isinstance(b, kinds)]
+    if features.readout is None:
+        foreign.append(features.decompose_)
+    if foreign:
         raise InvalidInputError(
-            f"the decomposition {type(features.decompose_).__name__} is not exported to ONNX; CPD, "
-            "ATD and PLC are"
+            f"{type(foreign[0]).__name__} is not exported to ONNX; SpectrogramTensor and "
+            "ConvolutionFeatures are, with CPD, ATD and PLC that are not nonnegative"
         )
 
 
@@ -389,10 +354,7 @@ def _limit(features: ContrastiveFeatures) -> float:
     """Largest magnitude of a sample that the blocks can work with."""
     limits = [float(np.finfo(np.float32).max)]
     for block in features._blocks():
-        if isinstance(block, SpectrogramTensor):
-            limits.append(float(np.finfo(block.dtype).max) / (2 * block.n_fft_) * block.unit_)
-        else:
-            limits.append(float(np.finfo(np.float32).max) / 1e3 * block.unit_)
+        limits.append(block.limit_)
     return min(limits)
 
 
@@ -410,17 +372,16 @@ def _spectrogram(g: _Graph, signals: _Signals, block: SpectrogramTensor) -> str:
     """Tensors (n, c', f, frames or quantiles) of windows: what ``Frames.fill`` does."""
     frames = block._frames
     dtype, n_fft, f = frames.dtype, frames.n_fft, frames.n_fft // 2 + 1
-    n_frames = frames.in_time(block.n_channels_in_, block.n_times_in_)[2]
+    n_frames = len(block.times_)
     values, offset = signals.without_offset(dtype, frames.unit)
     starts = frames.hop * np.arange(n_frames, dtype=np.int64)
     cut = g.add("Gather", values, g.constant(starts[:, None] + np.arange(n_fft)), axis=2)
     if frames.window is not None:
         cut = g.add("Mul", cut, g.constant(frames.window))  # n, c, frames, n_fft
-    response = scipy.fft.rfft(np.eye(n_fft), axis=1, norm=frames.norm)  # n_fft, f
+    response = scipy.fft.rfft(np.eye(n_fft), axis=1)  # n_fft, f
     columns = np.concatenate([response.real, response.imag], axis=1)
     Z = g.cast(g.add("MatMul", g.cast(cut, np.float64), g.constant(columns)), dtype)
     own = frames.offset_response
-    assert own is not None  # of a fitted transformer
     own = np.where(np.abs(own) > 1e-14 * np.abs(own).max(), own, 0)
     lifted = g.add("Unsqueeze", offset, g.integers(3))  # n, c, 1, 1
     of_offset = g.add("Mul", lifted, g.constant(np.concatenate([own.real, own.imag])))
@@ -454,9 +415,7 @@ def _log(g: _Graph, values: str, frames: Any) -> str:
 
 def _counts(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> str:
     """Return counts (n, v) less their means, in the order of :meth:`.SignalBlocks.values`."""
-    convolve = _Convolutions(
-        block.dilations_, block.channel_weights_, block.n_times_in_, block.unit_
-    )
+    convolve = block._kernels
     c, size, pad = convolve.n_channels, convolve.positions, convolve.pad
     values, offset = signals.without_offset(np.float32, block.unit_)
     ends = g.cast(g.add("Neg", offset), np.float32)

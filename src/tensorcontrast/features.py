@@ -24,7 +24,7 @@ from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.decompose.inputs import Joined
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.model_files import SavedMixin
-from tensorcontrast.live import FeatureStream
+from tensorcontrast.live import Stream
 from tensorcontrast.readout import Readout
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import (
@@ -37,7 +37,7 @@ from tensorcontrast.recordings.signals import (
 from tensorcontrast.solvers.dask_windows import DaskWindows, map_signals
 from tensorcontrast.solvers.windows import FileWindows, forget_pages, is_dask
 from tensorcontrast.tensorize.blocks import SignalBlocks
-from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.convolution import MAX_LEARNING_WINDOWS, ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 from tensorcontrast.utils import checks, labels, threads
 from tensorcontrast.utils.arrays import as_array, as_float
@@ -376,8 +376,7 @@ class ContrastiveFeatures(
             name = _STAGES.get(type(transformer), "tensors")
             with stage(name, show=bool(self.verbose)):
                 if isinstance(transformer, ConvolutionFeatures) and unit is not None:
-                    most = transformer._tuning.max_learning_windows
-                    transformer._fit_in_unit(_every(signals, most), unit)
+                    transformer._fit_in_unit(_every(signals, MAX_LEARNING_WINDOWS), unit)
                     continue
                 transformer.fit(few if part else signals)
                 if isinstance(transformer, SpectrogramTensor):
@@ -496,7 +495,7 @@ class ContrastiveFeatures(
         blocks, decompose = self._signal_blocks, self.decompose_
         return _features_of_rows(blocks.rows(signals), blocks, decompose)
 
-    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> FeatureStream:
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> Stream:
         """Return an object that takes samples as they come, and gives features of their windows.
 
         Parameters
@@ -518,7 +517,7 @@ class ContrastiveFeatures(
         [(0, (4,))]
         """
         check_is_fitted(self, "decompose_")
-        return FeatureStream(self, self, hop, hop_s)
+        return Stream(self, hop, hop_s)
 
     def checked_signals(self, X: Any) -> Array:
         """Signals of X, whose rate and channels are those of the fit where X has any."""

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensorcontrast.augment import (
+    Augmentation,
     BandPass,
     ChannelMix,
     Compose,
     Crop,
     Jitter,
     Mask,
-    OneOf,
     Rotate3D,
     Scale,
     TimeShift,
@@ -25,7 +25,6 @@ from tensorcontrast.augment import (
     paper,
     standard,
 )
-from tensorcontrast.augment.base import from_config
 from tensorcontrast.augment.presets import HAR_CHANNELS
 from tensorcontrast.augment.rotate import find_triples, rotation_matrices
 from tensorcontrast.errors import InvalidInputError
@@ -36,18 +35,18 @@ ALL = [
     Jitter(),
     Jitter(0.1, kind="low"),
     Jitter(0.1, kind="both", relative="range"),
-    Jitter(0.1, kind="random", distribution="uniform", probability=0.5),
+    Jitter(0.1, kind="random", distribution="uniform"),
     BandPass(50, ((1, 20), (5, 24.5))),
-    BandPass(50, ((1, 20), (5, 24)), order=3, per="channel", zero_phase=True),
+    BandPass(50, ((1, 20), (5, 24)), order=3),
     Rotate3D(SIX),
-    Rotate3D(SIX, max_angle=180, separate=True),
+    Rotate3D(SIX, max_angle=180),
     Mask("time", 0.25),
     Mask("frequency", 0.25),
     Mask("channel", 0.5),
     Scale(0.2),
     Scale(0.2, per="channel"),
     TimeShift(),
-    TimeShift(10, mode="edge"),
+    TimeShift(0.1),
     Crop(),
     Crop(2),
     TimeStretch(),
@@ -55,8 +54,7 @@ ALL = [
     ChannelMix(),
     ChannelMix(0.1, (1, 2, 3, 1, 2, 0)),
     Compose((Jitter(), Scale(), Rotate3D(SIX))),
-    OneOf((Jitter(), Mask("channel", 0.5), Compose((Scale(), TimeShift(3)))), (0.2, 0.3, 0.5)),
-    gentle(n_times=128),
+    gentle(),
 ]
 
 
@@ -112,7 +110,7 @@ def test_no_samples(aug):
 @pytest.mark.parametrize("aug", ALL, ids=str)
 def test_configuration_survives_json(aug):
     data = json.loads(json.dumps(aug.to_config(), allow_nan=False))
-    back = from_config(data)
+    back = Augmentation.from_config(data)
     assert back == aug
     assert type(aug).from_config(data) == aug
     assert hash(back) == hash(aug)
@@ -164,13 +162,13 @@ def test_any_shape(n, triples, t, dtype, seed):
     names = tuple(f"s{i}_{axis}" for i in range(triples) for axis in "xyz")
     aug = Compose(
         (
-            OneOf((Jitter(kind="random"), Scale(per="channel"))),
+            Jitter(kind="random"),
+            Scale(per="channel"),
             BandPass(10, ((1, 2), (1, 4.9))),
             Rotate3D(names),
             Mask("time", 0.5),
             Mask("channel", 1 / 3),
-            TimeShift(t - 1),
-            TimeShift(t // 2, mode="edge"),
+            TimeShift(0.5),
             TimeStretch(3),
             ChannelMix(),
             Crop(t // 2),
@@ -227,10 +225,10 @@ def test_jitter_power_lies_where_its_kind_says():
 
 
 def test_low_jitter_equals_interpolation_of_each_channel():
-    X = np.zeros((3, 2, 50))
-    out = Jitter(0.3, kind="low", relative="absolute", points=6)(X, 8)
+    X = np.zeros((3, 2, 60))
+    out = Jitter(0.3, kind="low", relative="absolute")(X, 8)
     coarse = 0.3 * np.random.default_rng(8).standard_normal((3, 2, 6))
-    place = np.linspace(0, 5, 50)
+    place = np.linspace(0, 5, 60)
     part = place - np.floor(place)
     strength = np.sqrt(part**2 + (1 - part) ** 2)
     for i in range(3):
@@ -241,11 +239,9 @@ def test_low_jitter_equals_interpolation_of_each_channel():
 
 def test_jitter_picks_a_kind_for_each_channel():
     X = np.zeros((3000, 2, 40))
-    noise = Jitter(1, kind="random", relative="absolute", probability=0.6)(X, 0)
-    silent = (noise == 0).all(axis=2)
-    np.testing.assert_allclose(silent.mean(axis=0), 0.4, atol=0.03)
+    noise = Jitter(1, kind="random", relative="absolute")(X, 0)
     # white, smooth, and twice the variance where both are added
-    heard = noise[~silent]
+    heard = noise.reshape(-1, 40)
     roughness = (np.diff(heard, axis=1) ** 2).mean(axis=1)
     np.testing.assert_allclose((roughness < 0.4).mean(), 1 / 3, atol=0.04)
     np.testing.assert_allclose((heard**2).mean(), 4 / 3, atol=0.05)
@@ -254,13 +250,12 @@ def test_jitter_picks_a_kind_for_each_channel():
 # BandPass
 
 
-@pytest.mark.parametrize("zero_phase", [False, True])
-def test_band_pass_keeps_inside_and_attenuates_outside(zero_phase):
+def test_band_pass_keeps_inside_and_attenuates_outside():
     fs, t = 100, np.arange(4000) / 100
     tones = np.array([0.05, 4, 8, 45])
     X = np.sin(2 * np.pi * tones[:, None] * t)[None]
     for order in (1, 4):
-        out = BandPass(fs, ((2, 16),), order=order, zero_phase=zero_phase)(X, 0)
+        out = BandPass(fs, ((2, 16),), order=order)(X, 0)
         gain = out[0, :, 1000:-1000].std(axis=1) / X[0, :, 1000:-1000].std(axis=1)
         assert gain[0] < 0.05
         assert gain[3] < 0.2
@@ -279,21 +274,6 @@ def test_band_pass_equals_a_loop_over_samples_and_channels():
         for j in range(3):
             expected = scipy.signal.lfilter(*filters[pick[i]], X[i, j])
             np.testing.assert_allclose(out[i, j], expected, atol=1e-6)
-    out = BandPass(50, bands, per="channel")(X, 2)
-    pick = np.random.default_rng(2).integers(2, size=27).reshape(9, 3)
-    for i in range(9):
-        for j in range(3):
-            expected = scipy.signal.lfilter(*filters[pick[i, j]], X[i, j])
-            np.testing.assert_allclose(out[i, j], expected, atol=1e-6)
-
-
-def test_band_pass_zero_phase_equals_scipy_and_shifts_nothing():
-    X = signals(2, 1, 300, dtype=np.float64)
-    out = BandPass(50, ((2, 10),), order=2, zero_phase=True)(X, 0)
-    sections = scipy.signal.butter(2, (2, 10), "bandpass", fs=50, output="sos")
-    np.testing.assert_allclose(out, scipy.signal.sosfiltfilt(sections, X, padlen=15))
-    lag = np.argmax(scipy.signal.correlate(out[0, 0], X[0, 0])) - 299
-    assert lag == 0
 
 
 def test_band_pass_in_single_precision_with_a_very_low_edge():
@@ -304,23 +284,15 @@ def test_band_pass_in_single_precision_with_a_very_low_edge():
     np.testing.assert_allclose(out[..., 100:].mean(), 10, atol=0.2)  # the mean passes
 
 
-def test_band_pass_refuses_short_windows():
-    aug = BandPass(50, ((1, 20),), zero_phase=True)
-    with pytest.raises(InvalidInputError, match="at least 10 samples in time, X has 9"):
-        aug(signals(t=9), 0)
-    assert aug(signals(t=10), 0).shape == (7, 6, 10)
-
-
 # Rotate3D
 
 
-@pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize(
     "names", [SIX, ("gyro_z", "acc_x", "hr", "gyro_x", "acc_z", "acc_y", "gyro_y")]
 )
-def test_rotation_is_proper_and_keeps_the_norm(names, separate):
+def test_rotation_is_proper_and_keeps_the_norm(names):
     X = signals(30, len(names), 50, dtype=np.float64)
-    out = Rotate3D(names, max_angle=60, separate=separate)(X, 0)
+    out = Rotate3D(names, max_angle=60)(X, 0)
     triples = find_triples(names)
     assert len(triples) == 2
     found = []
@@ -337,7 +309,7 @@ def test_rotation_is_proper_and_keeps_the_norm(names, separate):
         assert angle.max() > 45
         assert angle.min() < 15
         found.append(R)
-    assert np.allclose(*found) is not separate
+    assert np.allclose(*found)
     if "hr" in names:
         np.testing.assert_array_equal(out[:, 2], X[:, 2])
 
@@ -447,7 +419,7 @@ def test_scale_multiplies_by_one_factor(per):
 
 def test_shift_is_a_roll_of_each_sample():
     X = signals(200, 3, 32)
-    out = TimeShift(4)(X, 1)
+    out = TimeShift(0.125)(X, 1)
     np.testing.assert_array_equal(np.sort(out, axis=2), np.sort(X, axis=2))
     shift = np.random.default_rng(1).integers(-4, 4, size=200, endpoint=True)
     assert set(shift) == set(range(-4, 5))
@@ -455,36 +427,12 @@ def test_shift_is_a_roll_of_each_sample():
         np.testing.assert_array_equal(out[i], np.roll(X[i], shift[i], axis=1))
 
 
-def test_shift_with_edges():
-    X = signals(100, 3, 32)
-    out = TimeShift(4, mode="edge")(X, 1)
-    shift = np.random.default_rng(1).integers(-4, 4, size=100, endpoint=True)
-    for i in range(100):
-        place = np.clip(np.arange(32) - shift[i], 0, 31)
-        np.testing.assert_array_equal(out[i], X[i][:, place])
-
-
-def test_shift_by_fraction():
+def test_no_shift():
     X = signals(50, 1, 128)
-    np.testing.assert_array_equal(TimeShift(max_fraction=0.0625)(X, 0), TimeShift(8)(X, 0))
     np.testing.assert_array_equal(TimeShift(0)(X, 0), X)
 
 
 # Crop, TimeStretch, ChannelMix
-
-
-@pytest.mark.parametrize(("t", "n_parts"), [(22, 3), (20, 4), (7, 7), (5, 1)])
-def test_crop_repeats_a_part(t, n_parts):
-    X = signals(5, 2, t)
-    slow = np.empty((n_parts, *X.shape), X.dtype)
-    for part in range(n_parts):
-        start, stop = t * part // n_parts, t * (part + 1) // n_parts
-        for i in range(t):
-            slow[part, :, :, i] = X[:, :, start + i % (stop - start)]
-        np.testing.assert_array_equal(Crop(n_parts, part=part)(X, 0), slow[part])
-    parts = [Crop(n_parts, part=part)(X, 0)[:, :, : t // n_parts] for part in range(n_parts)]
-    if t % n_parts == 0:  # together they are the window
-        np.testing.assert_array_equal(np.concatenate(parts, axis=2), X)
 
 
 def test_crop_at_a_random_place():
@@ -576,27 +524,13 @@ def test_statistics_of_channels_need_signals():
 
 def test_compose_applies_in_sequence():
     X = signals()
-    steps = (Jitter(0.1), Mask("channel", 0.5), TimeShift(5))
+    steps = (Jitter(0.1), Mask("channel", 0.5), TimeShift(0.05))
     rng = np.random.default_rng(9)
     expected = X
     for step in steps:
         expected = step(expected, rng)
     np.testing.assert_array_equal(Compose(steps)(X, 9), expected)
     np.testing.assert_array_equal(Compose()(X, 0), X)
-
-
-def test_one_of_uses_each_as_often_as_told():
-    X = signals(3000, 2, 4, dtype=np.float64) + 20
-    aug = OneOf((Scale(0.5), Mask("channel", 0.5), Compose()), (0.5, 0.2, 0.3))
-    out = aug(X, 0)
-    masked = (out == 0).any(axis=(1, 2))
-    same = (out == X).all(axis=(1, 2))
-    scaled = np.ptp((out / X).reshape(3000, -1), axis=1) < 1e-9
-    scaled &= ~same
-    np.testing.assert_array_equal(masked.astype(int) + same + scaled, 1)
-    np.testing.assert_allclose(
-        [scaled.mean(), masked.mean(), same.mean()], [0.5, 0.2, 0.3], atol=0.03
-    )
 
 
 @pytest.mark.parametrize(
@@ -613,7 +547,7 @@ def test_paper_presets(dataset, size, fs, kinds):
     assert aug.steps[1].fs == fs
     assert aug.steps[1].order == 1
     assert len(aug.steps[1].bands) == 2
-    assert from_config(aug.to_config()) == aug
+    assert Augmentation.from_config(aug.to_config()) == aug
     X = signals(3, *size)
     out = aug(X, 0)
     assert out.shape == X.shape
@@ -631,17 +565,15 @@ def test_paper_presets_for_other_recordings():
             paper(unknown)
     with pytest.raises(InvalidInputError, match="fs is -1"):
         paper("har", fs=-1)
-    with pytest.raises(InvalidInputError, match="9 channel names, X has 6 channels"):
+    with pytest.raises(InvalidInputError, match="9 channel names"):
         paper("har")(signals(), 0)
 
 
 def test_gentle_is_gentle():
     X = signals(300, 2, 128)
-    jitter, scale, shift = gentle(fs=50, channels=("a", "b"), n_times=128).steps
-    assert (jitter.level, jitter.relative, scale.spread, shift.max_shift) == (0.05, "sd", 0.1, 8)
-    np.testing.assert_array_equal(gentle()(X, 0), gentle(n_times=128)(X, 0))
-    with pytest.raises(InvalidInputError, match="n_times"):
-        gentle(n_times=0)
+    change = gentle()(X, 0) - X
+    assert gentle() == Compose((Jitter(0.05), Scale(0.1), TimeShift(1 / 16)))
+    assert np.isfinite(change).all()
 
 
 @pytest.mark.parametrize("n_times", [1, 2, 3, 4, 5, 64])
@@ -656,7 +588,7 @@ def test_standard_has_the_steps_that_channels_and_length_allow(n_channels, n_tim
     assert np.isfinite(view).all()
     for step in found.steps:  # each can be used by itself
         assert step(X, 1).shape == X.shape
-    assert from_config(json.loads(json.dumps(found.to_config()))) == found
+    assert Augmentation.from_config(json.loads(json.dumps(found.to_config()))) == found
 
 
 def test_standard_is_what_it_says():
@@ -702,7 +634,7 @@ def test_views_of_real_recordings_are_near_them():
     level = np.linalg.norm(X[:, 6:], axis=1)
     turned = Rotate3D(names)(X, 0)
     np.testing.assert_allclose(np.linalg.norm(turned[:, 6:], axis=1), level, rtol=1e-4)
-    out = gentle(n_times=128)(X, 0)
+    out = gentle()(X, 0)
     np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), atol=0.2)
 
 
@@ -712,26 +644,25 @@ def test_views_of_real_recordings_are_near_them():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Jitter(-1), "level is -1"),
-        (lambda: Jitter(np.nan), "level is nan"),
-        (lambda: Jitter(kind="middle"), "kind is 'middle'; use one of high, low"),
+        (lambda: Jitter(-1), "level"),
+        (lambda: Jitter(np.nan), "level"),
+        (lambda: Jitter(np.inf), "level"),
+        (lambda: Jitter(True), "level"),
+        (lambda: Jitter(kind="middle"), "kind"),
         (lambda: Jitter(relative="max"), "relative"),
         (lambda: Jitter(distribution="cauchy"), "distribution"),
-        (lambda: Jitter(points=1), "points"),
-        (lambda: Jitter(probability=2), "probability"),
-        (lambda: BandPass(0, ((1, 2),)), "fs is 0"),
-        (lambda: BandPass(50, ((1, 25),)), r"\(1, 25\) Hz does not fit: 0 < low < high < 25 Hz"),
+        (lambda: BandPass(0, ((1, 2),)), "fs"),
+        (lambda: BandPass(50, ((1, 25),)), "does not fit"),
         (lambda: BandPass(50, ((0, 20),)), "does not fit"),
         (lambda: BandPass(50, ((20, 5),)), "does not fit"),
         (lambda: BandPass(50, (1, 20)), "pairs"),
         (lambda: BandPass(50, ()), "pairs"),
         (lambda: BandPass(50, ((1, 20),), order=0), "order"),
-        (lambda: BandPass(50, ((1, 20),), per="time"), "per"),
         (lambda: Rotate3D(), "neither channels nor triples"),
-        (lambda: Rotate3D(("EEG", "ECG")), "no x-y-z triple among the channels 'EEG', 'ECG'"),
-        (lambda: Rotate3D("xyz"), "list of names"),
-        (lambda: Rotate3D(("acc_x", "acc_y", "acc_x")), "channels 0 and 2 are both named"),
-        (lambda: Rotate3D((1, 2, 3)), "names are strings"),
+        (lambda: Rotate3D(("EEG", "ECG")), "no x-y-z triple"),
+        (lambda: Rotate3D("xyz"), "channels"),
+        (lambda: Rotate3D(("acc_x", "acc_y", "acc_x")), "channels 0 and 2"),
+        (lambda: Rotate3D((1, 2, 3)), "names"),
         (lambda: Rotate3D(SIX, max_angle=200), "max_angle"),
         (lambda: Rotate3D(triples=((0, 1),)), "channel numbers"),
         (lambda: Rotate3D(triples=((0, 1, 1),)), "twice"),
@@ -739,26 +670,16 @@ def test_views_of_real_recordings_are_near_them():
         (lambda: Mask(fraction=1), "fraction"),
         (lambda: Scale(1), "spread"),
         (lambda: Scale(per="time"), "per"),
-        (lambda: TimeShift(-1), "max_shift"),
-        (lambda: TimeShift(1.5), "max_shift"),
-        (lambda: TimeShift(True), "max_shift"),
-        (lambda: TimeShift(max_fraction=1), "max_fraction"),
-        (lambda: TimeShift(mode="zero"), "mode"),
-        (lambda: Crop(0), "n_parts is 0"),
+        (lambda: TimeShift(1), "max_fraction"),
+        (lambda: Crop(0), "n_parts"),
         (lambda: Crop(2.0), "n_parts"),
-        (lambda: Crop(3, part=3), "part is 3; use None or an integer from 0 to 2"),
-        (lambda: Crop(3, part=-1), "part is -1"),
         (lambda: TimeStretch(-0.1), "max_log_rate"),
-        (lambda: TimeStretch(100), "from 0 to 3"),
         (lambda: ChannelMix(-1), "strength"),
         (lambda: ChannelMix(float("nan")), "strength"),
         (lambda: ChannelMix(0.3, (1, -1)), "channel_sds"),
         (lambda: ChannelMix(0.3, 2), "channel_sds"),
-        (lambda: Compose(Jitter()), "list of augmentations"),
-        (lambda: Compose((Jitter, Scale)), "list of augmentations"),
-        (lambda: OneOf(()), "no choices"),
-        (lambda: OneOf((Scale(), Jitter()), (0.5, 0.6)), "add up to 1"),
-        (lambda: OneOf((Scale(), Jitter()), (1.0,)), "2 numbers"),
+        (lambda: Compose(Jitter()), "steps"),
+        (lambda: Compose((Jitter, Scale)), "steps"),
     ],
 )
 def test_bad_fields(make, message):
@@ -769,14 +690,11 @@ def test_bad_fields(make, message):
 @pytest.mark.parametrize(
     ("aug", "message"),
     [
-        (Jitter(kind="low", points=200), "200 grid points for 128 samples"),
-        (Rotate3D(SIX[:3]), "3 channel names, X has 6 channels"),
-        (Rotate3D(triples=((4, 5, 6),)), "turns channel 6, X has 6 channels"),
-        (TimeShift(128), "max_shift is 128, but X has 128"),
-        (Crop(129), "129 parts for 128 samples; use fewer parts"),
-        (ChannelMix(0.3, (1, 2)), "2 standard deviations, X has 6 channels"),
-        (Compose((Scale(), TimeShift(128))), "use at most 127"),
-        (OneOf((Scale(), TimeShift(128))), "use at most 127"),
+        (Rotate3D(SIX[:3]), "3 channel names"),
+        (Rotate3D(triples=((4, 5, 6),)), "channel 6"),
+        (Crop(129), "129 parts"),
+        (ChannelMix(0.3, (1, 2)), "2 standard deviations"),
+        (Compose((Scale(), Crop(129))), "129 parts"),
     ],
 )
 def test_fields_that_do_not_fit_the_signals(aug, message):
@@ -787,37 +705,25 @@ def test_fields_that_do_not_fit_the_signals(aug, message):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("Scale", "key 'type'"),
-        ({}, "key 'type'"),
-        ({"type": 3}, "key 'type'"),
-        ({"type": "os.system"}, "unknown augmentation 'os.system'.*BandPass, ChannelMix"),
-        ({"type": "Augmentation"}, "unknown augmentation"),
-        ({"type": "Scale", "amount": 3}, "Scale has no field 'amount'; it has per, spread"),
-        ({"type": "BandPass", "fs": 50}, "BandPass does not fit"),
-        ({"type": "Scale", "spread": "big"}, "spread is 'big'"),
-        ({"type": "Compose", "steps": [{"type": "Nothing"}]}, "unknown augmentation 'Nothing'"),
-        ({"type": "Compose", "steps": ["Scale"]}, "list of augmentations"),
-        ({"type": "OneOf", "choices": None}, "list of augmentations"),
-        ({"type": "Jitter", "level": None}, "level is None"),
-        ({"type": "BandPass", "fs": 50, "bands": [["a", "b"]]}, "does not fit"),
+        ("Scale", "type"),
+        ({}, "type"),
+        ({"type": 3}, "type"),
+        ({"type": "os.system"}, "os.system"),
+        ({"type": "Augmentation"}, "unknown"),
+        ({"type": "Scale", "amount": 3}, "amount"),
+        ({"type": "BandPass", "fs": 50}, "BandPass"),
+        ({"type": "Scale", "spread": "big"}, "spread"),
+        ({"type": "Compose", "steps": [{"type": "Nothing"}]}, "Nothing"),
+        ({"type": "Compose", "steps": ["Scale"]}, "steps"),
+        ({"type": "Jitter", "level": None}, "level"),
+        ({"type": "BandPass", "fs": 50, "bands": [["a", "b"]]}, "bands"),
         ({"type": "Rotate3D", "channels": [], "triples": [[0, 1, "z"]]}, "channel numbers"),
-        ({"type": "Rotate3D", "triples": 3}, "channel numbers"),
+        ({"type": "Rotate3D", "triples": 3}, "triples"),
     ],
 )
 def test_bad_configurations(config, message):
     with pytest.raises(InvalidInputError, match=message):
-        from_config(config)
-
-
-def test_deep_configurations_are_refused():
-    config = {"type": "Scale"}
-    for _ in range(5):
-        config = {"type": "Compose", "steps": [config]}
-    assert from_config(config)(signals(), 0).shape == (7, 6, 128)
-    for _ in range(5000):
-        config = {"type": "Compose", "steps": [config]}
-    with pytest.raises(InvalidInputError, match="more than 50 levels"):
-        from_config(config)
+        Augmentation.from_config(config)
 
 
 def test_values_too_large_for_the_precision_are_named():
@@ -829,7 +735,7 @@ def test_values_too_large_for_the_precision_are_named():
 
 
 def test_numpy_values_become_plain():
-    aug = Compose([Scale(np.float32(0.5)), TimeShift(np.int64(3)), Rotate3D(np.array(SIX))])
+    aug = Compose([Scale(np.float32(0.5)), Crop(np.int64(3)), Rotate3D(np.array(SIX))])
     assert json.loads(json.dumps(aug.to_config())) == aug.to_config()
     assert isinstance(aug.steps, tuple)
-    assert from_config(aug.to_config()) == aug
+    assert Augmentation.from_config(aug.to_config()) == aug

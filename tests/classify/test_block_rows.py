@@ -41,12 +41,12 @@ def test_components_are_principal_components_of_blocks_of_equal_length(rec, kept
         ContrastiveFeatures(decompose=CPD(rank=3, max_iter=5, tol=0), random_state=0).fit(rec),
         None,
         None,
-        {"means": found.means, "projections": found.projections},
+        found,
     )
     fast = maker(rec.X[kept.index])
     np.testing.assert_allclose(fast @ fast.T, slow, atol=1e-4)
     np.testing.assert_allclose(np.linalg.norm(fast, axis=1), 1, rtol=1e-6)
-    assert fast.shape[1] == found.n_columns
+    assert fast.shape[1] == sum(p.shape[1] for p in found["projections"])
 
 
 @pytest.mark.parametrize("classifier", ["auto", "features", "blocks"])

@@ -297,11 +297,11 @@ def test_one_file_holds_it_all(rec, tmp_path, labels):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"coef_": np.zeros((3, 2))}, "coef_ has shape"),
+        ({"coef_": np.zeros((3, 2))}, "shapes"),
         ({"temperature_": -1.0}, "out of range"),
         ({"stay_": 1.0}, "not a probability below 1"),
         ({"transitions_": np.zeros((3, 3))}, "not probabilities"),
-        ({"n_labels_": np.array([1, 2])}, "n_labels_ has shape"),
+        ({"n_labels_": np.array([1, 2])}, "shapes"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(rec, tmp_path, change, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tensorcontrast import suggest_windows
-from tensorcontrast.classify import changed_predictions, estimated_accuracy
+from tensorcontrast.classify import estimated_accuracy
 from tensorcontrast.classify.stopping import (
     DESIGN_EFFECT,
     estimate_from_answers,
@@ -132,8 +132,8 @@ def test_a_seed_gives_the_same_order_and_large_pools_are_drawn_from():
         ({"n": 2.5}, "n is 2.5"),
         ({"y": [1, -1]}, "y has 2 labels but X has 9 windows"),
         ({"groups": [1, 2]}, "groups has 2 labels"),
-        ({"exclude": [9]}, "exclude names window 9, but windows are numbered from 0 to 8"),
-        ({"exclude": [True, False]}, "exclude is a mask of shape"),
+        ({"exclude": [9]}, "exclude"),
+        ({"exclude": [True, False]}, "exclude"),
         ({"exclude": [0.5]}, "exclude holds float64"),
         ({"probability": np.ones((4, 2))}, r"probability has shape \(4, 2\)"),
         ({"probability": np.ones((9, 1))}, "of two classes or more"),
@@ -166,7 +166,6 @@ def test_the_estimate_is_the_share_of_held_out_windows():
     assert (found.low, found.high) == pytest.approx(wilson_interval(alike, alike))
     chance = estimated_accuracy(W, np.random.default_rng(0).permutation(kind), random_state=0)
     assert chance.low < 1 / 3 < chance.high
-    assert chance.to_dict()["n"] == chance.n
     by_group = estimated_accuracy(W, y, np.arange(len(W)) % 8, random_state=0)
     assert by_group.accuracy == 1.0
 
@@ -176,8 +175,6 @@ def test_no_estimate_without_two_classes():
     for y in ([-1] * 10, [0] * 10, [0] + [-1] * 8 + [1]):
         found = estimated_accuracy(W, y)
         assert (found.accuracy, found.low, found.high, found.n) == (None, 0.0, 1.0, 0)
-    with pytest.raises(InvalidInputError, match="level is 1"):
-        estimated_accuracy(W, [0, 1] * 5, level=1)
     with pytest.raises(InvalidInputError, match="groups has 3"):
         estimated_accuracy(W, [0, 1] * 5, [1, 2, 3])
 
@@ -186,17 +183,10 @@ def test_the_interval_is_that_of_scipy():
     from scipy.stats import binomtest
 
     for right, n in ((0, 5), (7, 9), (30, 30), (41, 60)):
-        there = binomtest(right, n).proportion_ci(0.9, method="wilson")
-        assert wilson_interval(right, n, 0.9) == pytest.approx((there.low, there.high), abs=1e-12)
+        there = binomtest(right, n).proportion_ci(0.95, method="wilson")
+        assert wilson_interval(right, n) == pytest.approx((there.low, there.high), abs=1e-12)
     assert {wilson_interval(n / 7, n / 7)[1] for n in range(1, 99)} == {1.0}  # no rounding
     assert {wilson_interval(0, n / 7)[0] for n in range(1, 99)} == {0.0}
-
-
-def test_changed_predictions():
-    assert changed_predictions([1, 2, 2, 1], np.array([1, 1, 2, 1])) == 0.25
-    assert changed_predictions(["a"], ["a"]) == 0
-    with pytest.raises(InvalidInputError, match=r"before has shape \(2,\) and after \(1,\)"):
-        changed_predictions([1, 2], [1])
 
 
 def test_held_out_windows_count_by_the_windows_they_represent():

@@ -57,7 +57,7 @@ def test_every_estimator_of_this_version_is_frozen():
     assert folder.is_dir(), "python -m tests.models.freeze"
     written = set()
     for path in folder.glob("*.tcm"):
-        header, _ = container.read(path, model_files.KIND)
+        header, _ = container.read(path)
         assert header["written_by"] == f"tensorcontrast {tensorcontrast.__version__}"
         written.add(header["model"]["class"])
     assert written == set(model_files._MODULES) - NOT_FROZEN
@@ -104,7 +104,7 @@ def test_the_reader_needs_numpy_alone():
 @pytest.mark.parametrize("path", FILES, ids=lambda p: f"{p.parent.name}-{p.stem}")
 def test_the_reader_reads_every_frozen_file(path, reader):
     header, model = reader["read_model"](path)
-    known, arrays = container.read(path, model_files.KIND)
+    known, arrays = container.read(path)
     assert header["written_by"] == known["written_by"]
     assert model["class"] == known["model"]["class"]
     assert set(model["learned"]) == set(known["model"]["learned"])

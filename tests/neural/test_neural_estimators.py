@@ -184,7 +184,7 @@ def test_a_callable_view_is_drawn_each_epoch_and_a_fixed_one_counts(cls, X):
 
 def test_an_augmentation_of_signals_is_kept_in_the_file(X, tmp_path):
     signals = X.reshape(40, 3, 72)
-    kept = make(SimCLR, augment=augment.gentle(n_times=72)).fit(signals)
+    kept = make(SimCLR, augment=augment.gentle()).fit(signals)
     kept.save(tmp_path / "n.tcm")
     assert load_model(tmp_path / "n.tcm").augment == kept.augment
 

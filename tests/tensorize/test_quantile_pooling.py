@@ -8,7 +8,8 @@ from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor, load_mod
 from tensorcontrast.errors import DamagedFileError, InvalidInputError
 from tensorcontrast.io.model_files import save_model
 from tensorcontrast.report.components import describe_components
-from tensorcontrast.tensorize.stft import compute_tensors, pool_quantiles, quantile_weights
+from tensorcontrast.tensorize import spectrogram
+from tensorcontrast.tensorize.stft import pool_quantiles, quantile_weights
 
 
 def noise(n=60, c=3, t=128, seed=0):
@@ -64,18 +65,17 @@ def test_where_in_the_window_something_happens_does_not_matter():
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_threads_and_blocks_do_not_matter(missing):
+def test_threads_and_blocks_do_not_matter(missing, monkeypatch):
     X = noise(n=23).astype(np.float32)
     if missing:
         X[np.random.default_rng(0).random(X.shape) < 0.003] = np.nan
     options = {"n_quantiles": 4, "missing": "mask" if missing else "error"}
     whole = SpectrogramTensor(n_jobs=1, **options).fit_transform(X)
     assert np.isfinite(whole).any()
+    monkeypatch.setattr(spectrogram, "BLOCK_VALUES", 3 * 33 * 9 * 2)  # two windows
     for n_jobs in (1, 2, None):
         transformer = SpectrogramTensor(n_jobs=n_jobs, **options).fit(X)
-        small = {"n_jobs": n_jobs, "missing": missing, "block_values": 3 * 33 * 9 * 2}
-        found = compute_tensors(X, transformer._frames, **small)
-        np.testing.assert_array_equal(found, whole)
+        np.testing.assert_array_equal(transformer.transform(X), whole)
 
 
 def test_frames_that_are_missing_are_left_out():

@@ -3,7 +3,7 @@
 Each augmentation is called as ``aug(X, rng)`` and returns a new array of the same shape and dtype.
 """
 
-from tensorcontrast.augment.combine import Compose, OneOf
+from tensorcontrast.augment.base import Augmentation, Compose
 from tensorcontrast.augment.presets import gentle, paper, standard
 from tensorcontrast.augment.rotate import Rotate3D
 from tensorcontrast.augment.signal import (
@@ -18,13 +18,13 @@ from tensorcontrast.augment.signal import (
 )
 
 __all__ = [
+    "Augmentation",
     "BandPass",
     "ChannelMix",
     "Compose",
     "Crop",
     "Jitter",
     "Mask",
-    "OneOf",
     "Rotate3D",
     "Scale",
     "TimeShift",

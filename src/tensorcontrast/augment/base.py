@@ -1,29 +1,17 @@
-"""What all augmentations share: the call, its checks and the configuration as plain data."""
+"""What all augmentations share: the call, its checks, plain data, and putting them in sequence."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import as_signals, check_finite
+from tensorcontrast.utils import checks
 from tensorcontrast.utils.names import listed
-
-_DEPTH = 50
-"""Levels of lists and augmentations that a configuration may have."""
-
-REGISTRY: dict[str, type[Augmentation]] = {}
-"""Class name → class, of those that a configuration may name."""
-
-_A = TypeVar("_A", bound="type[Augmentation]")
-
-
-def register(cls: _A) -> _A:
-    """Let configurations name this class."""
-    REGISTRY[cls.__name__] = cls
-    return cls
 
 
 def as_generator(rng: np.random.Generator | int) -> np.random.Generator:
@@ -42,7 +30,7 @@ class Augmentation:
     """Base of the augmentations: a seeded, pure function of signals [n, channel, time].
 
     Subclasses are frozen dataclasses whose fields are numbers, strings, tuples and other
-    augmentations; they fill in ``_check`` and ``_apply``.
+    augmentations; they fill in ``_constraints``, ``_check`` and ``_apply``.
 
     Examples
     --------
@@ -55,11 +43,14 @@ class Augmentation:
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    #: What each field may be, as estimators of scikit-learn say it of their parameters.
+    _constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def __post_init__(self) -> None:
         """Turn lists and NumPy scalars into plain values, then check the fields."""
-        for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _plain(value))
+        checks.check_settings(self._constraints, vars(self), type(self).__name__)
         self._check_fields()
 
     def __call__(
@@ -106,8 +97,33 @@ class Augmentation:
 
     @staticmethod
     def from_config(config: dict[str, Any]) -> Augmentation:
-        """Build the augmentation that `to_config` described."""
-        return from_config(config)
+        """Build the augmentation that `to_config` described.
+
+        Only the classes of this package can be named; nothing is imported.
+
+        Examples
+        --------
+        >>> from tensorcontrast.augment import Augmentation
+        >>> Augmentation.from_config({"type": "Scale", "spread": 0.2})
+        Scale(spread=0.2, per='sample')
+        """
+        if not isinstance(config, dict) or not isinstance(config.get("type"), str):
+            raise InvalidInputError(
+                "an augmentation is described by a dict with the key 'type', not "
+                f"{listed([config])}"
+            )
+        package = __name__.rpartition(".")[0]
+        ours = {c.__name__: c for c in Augmentation.__subclasses__() if package in c.__module__}
+        name = config["type"]
+        if name not in ours:
+            raise InvalidInputError(
+                f"unknown augmentation {listed([name])}; this version knows "
+                f"{', '.join(sorted(ours))}"
+            )
+        try:
+            return ours[name](**{k: _from_data(v) for k, v in config.items() if k != "type"})
+        except TypeError as error:
+            raise InvalidInputError(f"the description of {name} does not fit: {error}") from None
 
     def _check_fields(self) -> None:
         """Raise for fields that can never work."""
@@ -120,73 +136,10 @@ class Augmentation:
         raise NotImplementedError
 
 
-def from_config(config: dict[str, Any]) -> Augmentation:
-    """Build an augmentation from plain data, as written by ``to_config``.
-
-    Only the classes of this package can be named; nothing is imported.
-
-    Parameters
-    ----------
-    config : dict
-        ``{"type": class name, field: value, …}``; nested augmentations are such dicts.
-
-    Returns
-    -------
-    Augmentation
-        Equal to the one whose ``to_config`` gave the data.
-
-    Examples
-    --------
-    >>> from tensorcontrast import augment  # which registers the classes
-    >>> from_config({"type": "Scale", "spread": 0.2})
-    Scale(spread=0.2, per='sample')
-    """
-    return _build(config, 0)
-
-
-def _build(config: Any, depth: int) -> Augmentation:
-    if not isinstance(config, dict) or not isinstance(config.get("type"), str):
-        raise InvalidInputError(
-            f"an augmentation is described by a dict with the key 'type', not {listed([config])}"
-        )
-    name = config["type"]
-    if name not in REGISTRY:
-        raise InvalidInputError(
-            f"unknown augmentation {listed([name])}; this version knows "
-            f"{', '.join(sorted(REGISTRY))}"
-        )
-    cls = REGISTRY[name]
-    known = {field.name for field in dataclasses.fields(cls)}
-    given = {key: value for key, value in config.items() if key != "type"}
-    if unknown := sorted(map(str, set(given) - known)):
-        raise InvalidInputError(
-            f"{name} has no field {listed(unknown)}; it has {', '.join(sorted(known))}"
-        )
-    try:
-        return cls(**{key: _from_data(value, depth) for key, value in given.items()})
-    except TypeError as error:
-        raise InvalidInputError(f"the description of {name} does not fit: {error}") from None
-
-
 def require(condition: bool, message: str) -> None:
     """Raise InvalidInputError with this message unless the condition holds."""
     if not condition:
         raise InvalidInputError(message)
-
-
-def is_number(value: object, low: float = -np.inf, high: float = np.inf) -> bool:
-    """Tell whether the value is a finite real number within [low, high]."""
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and bool(np.isfinite(value))
-        and low <= value <= high
-    )
-
-
-def is_integer(value: object, low: int) -> bool:
-    """Tell whether the value is an integer of at least ``low``."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
 def _plain(value: Any) -> Any:
@@ -208,11 +161,44 @@ def _to_data(value: Any) -> Any:
     return value
 
 
-def _from_data(value: Any, depth: int) -> Any:
-    if depth > _DEPTH:
-        raise InvalidInputError(f"a configuration has more than {_DEPTH} levels")
+def _from_data(value: Any) -> Any:
     if isinstance(value, dict):
-        return _build(value, depth + 1)
+        return Augmentation.from_config(value)
     if isinstance(value, (list, tuple)):
-        return tuple(_from_data(item, depth + 1) for item in value)
+        return tuple(_from_data(item) for item in value)
     return value
+
+
+@dataclass(frozen=True)
+class Compose(Augmentation):
+    """Apply augmentations in sequence, as the PLC paper does.
+
+    Parameters
+    ----------
+    steps : tuple of augmentations
+        The first is applied first; none at all leaves the signals as they are.
+
+    Examples
+    --------
+    >>> from tensorcontrast.augment import Compose, Jitter, Scale
+    >>> Compose((Jitter(0.02), Scale(0.2))).to_config()["steps"][1]
+    {'type': 'Scale', 'spread': 0.2, 'per': 'sample'}
+    """
+
+    steps: tuple[Augmentation, ...] = ()
+
+    def _check_fields(self) -> None:
+        require(
+            isinstance(self.steps, tuple) and all(isinstance(s, Augmentation) for s in self.steps),
+            f"Compose steps is {self.steps!r}; use a list of augmentations, such as (Jitter(), "
+            "Scale())",
+        )
+
+    def _check(self, n_channels: int, n_times: int) -> None:
+        for step in self.steps:
+            step._check(n_channels, n_times)
+
+    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        for step in self.steps:
+            X = step._apply(X, rng)
+        return X

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils._param_validation import Interval
 
-from tensorcontrast.augment.base import Augmentation, is_integer, is_number, register, require
+from tensorcontrast.augment.base import Augmentation, require
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils.names import listed
 
@@ -61,13 +64,13 @@ def find_triples(channels: Iterable[str]) -> tuple[tuple[int, int, int], ...]:
     return tuple(sorted(complete, key=min))
 
 
-@register
 @dataclass(frozen=True)
 class Rotate3D(Augmentation):
     """Rotate x-y-z triples by a random angle about a random axis.
 
-    The axis is uniform on the sphere, the angle uniform from −max_angle to max_angle. Channels
-    outside the triples stay as they are.
+    The axis is uniform on the sphere, the angle uniform from −max_angle to max_angle. All triples
+    of a sample turn together, as sensors of one device do. Channels outside the triples stay as
+    they are.
 
     Parameters
     ----------
@@ -75,9 +78,6 @@ class Rotate3D(Augmentation):
         Channel names; those that differ in x, y, z only make a triple (see `find_triples`).
     max_angle : float, default=45.0
         Largest angle in degrees, up to 180.
-    separate : bool, default=False
-        False turns all triples of a sample together, as sensors of one device do; True draws a
-        rotation for each.
     triples : tuple of (int, int, int) or None, default=None
         Channel numbers of x, y, z; instead of ``channels`` where names do not tell.
 
@@ -92,28 +92,24 @@ class Rotate3D(Augmentation):
 
     channels: tuple[str, ...] | None = None
     max_angle: float = 45.0
-    separate: bool = False
     triples: tuple[tuple[int, int, int], ...] | None = None
 
+    _constraints: ClassVar[dict[str, list[Any]]] = {
+        "channels": [tuple, None],
+        "max_angle": [Interval(Real, 0, 180, closed="both")],
+        "triples": [tuple, None],
+    }
+
     def _check_fields(self) -> None:
-        require(
-            is_number(self.max_angle, 0, 180),
-            f"Rotate3D max_angle is {self.max_angle!r}; use degrees from 0 to 180",
-        )
         require(
             self.channels is not None or self.triples is not None,
             "Rotate3D has neither channels nor triples; give the channel names, or the channel "
             "numbers of x, y and z",
         )
-        require(
-            self.channels is None or isinstance(self.channels, tuple),
-            f"Rotate3D channels is {self.channels!r}; use a list of names",
-        )
         triples = self._triples()
         require(
-            isinstance(triples, tuple)
-            and all(isinstance(three, tuple) and len(three) == 3 for three in triples)
-            and all(is_integer(i, 0) for three in triples for i in three),
+            all(isinstance(three, tuple) and len(three) == 3 for three in triples)
+            and all(isinstance(i, int) and i >= 0 for three in triples for i in three),
             f"Rotate3D triples is {triples!r}; use channel numbers such as ((0, 1, 2), (3, 4, 5))",
         )
         require(
@@ -145,18 +141,13 @@ class Rotate3D(Augmentation):
 
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         n, _, t = X.shape
-        triples = self._triples()
-        count = len(triples) if self.separate else 1
-        axis = rng.standard_normal((n, count, 3))
+        triples = np.array(self._triples())
+        axis = rng.standard_normal((n, 1, 3))
         limit = np.deg2rad(self.max_angle)
-        angle = rng.uniform(-limit, limit, (n, count))
+        angle = rng.uniform(-limit, limit, (n, 1))
         rotation = rotation_matrices(axis, angle).astype(X.dtype)
-        flat = np.array(triples).ravel()
-        if np.array_equal(flat, np.arange(X.shape[1])):
-            turned = np.matmul(rotation, X.reshape(n, len(triples), 3, t))
-            return np.asarray(turned.reshape(X.shape))
-        turned = np.matmul(rotation, X[:, flat].reshape(n, len(triples), 3, t))
-        X[:, flat] = turned.reshape(n, len(flat), t)
+        turned = np.matmul(rotation, X[:, triples.ravel()].reshape(n, len(triples), 3, t))
+        X[:, triples.ravel()] = turned.reshape(n, -1, t)
         return X
 
 

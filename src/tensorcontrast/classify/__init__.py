@@ -1,11 +1,7 @@
 """From windows of signals to classes, with few labels."""
 
 from tensorcontrast.classify.classifier import ContrastiveClassifier
-from tensorcontrast.classify.stopping import (
-    AccuracyEstimate,
-    changed_predictions,
-    estimated_accuracy,
-)
+from tensorcontrast.classify.stopping import AccuracyEstimate, estimated_accuracy
 from tensorcontrast.classify.suggest import suggest_windows
 from tensorcontrast.classify.timeline import Timeline
 
@@ -13,7 +9,6 @@ __all__ = [
     "AccuracyEstimate",
     "ContrastiveClassifier",
     "Timeline",
-    "changed_predictions",
     "estimated_accuracy",
     "suggest_windows",
 ]

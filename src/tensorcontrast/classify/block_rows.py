@@ -11,7 +11,7 @@ r features, q = r + Σ p_b columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from tensorcontrast.cp import metric
 from tensorcontrast.features import ContrastiveFeatures, KeptRows
 from tensorcontrast.readout import BlockMap
 
-__all__ = ["BlockComponents", "ClassifierRows", "learn_components"]
+__all__ = ["ClassifierRows", "learn_components"]
 
 Array = NDArray[Any]
 
@@ -40,27 +40,14 @@ FEATURE_LENGTH = 0.5
 """Length of the features next to the components of all blocks, whose length is one."""
 
 
-@dataclass(frozen=True)
-class BlockComponents:
-    """Principal components and shrinkage of the nuisance directions of each block, in one.
+def learn_components(kept: KeptRows, windows: NDArray[np.intp]) -> dict[str, list[Array]]:
+    """Learn principal components, with shrunken nuisance directions, from some windows of a fit.
 
-    Attributes
-    ----------
-    means : list of (d_b,) arrays
-    projections : list of (d_b, p_b) arrays
+    Returns
+    -------
+    dict
+        ``means`` (d_b,) and ``projections`` (d_b, p_b) of each block.
     """
-
-    means: list[Array]
-    projections: list[Array]
-
-    @property
-    def n_columns(self) -> int:
-        """Number of components."""
-        return sum(int(projection.shape[1]) for projection in self.projections)
-
-
-def learn_components(kept: KeptRows, windows: NDArray[np.intp]) -> BlockComponents:
-    """Learn the components of the blocks from some windows of a fit, without labels."""
     blocks = kept.signals.split(kept.of(windows))
     changes: list[Array] | None = None
     if kept.differences is not None:
@@ -75,7 +62,7 @@ def learn_components(kept: KeptRows, windows: NDArray[np.intp]) -> BlockComponen
             axes = axes @ shrinkage(change @ axes / np.sqrt(2), STRENGTH)
         means.append(mean.astype(np.float32))
         projections.append(axes.astype(np.float32))
-    return BlockComponents(means, projections)
+    return {"means": means, "projections": projections}
 
 
 def principal_components(rows: Array, count: int) -> Array:
@@ -129,8 +116,8 @@ class ClassifierRows:
         Fitted.
     mean, deviation : (r,) arrays or None
         Of the features; None where these take no part.
-    components : BlockComponents or None
-        None where the blocks take no part.
+    components : dict or None
+        As :func:`learn_components` returns it; None where the blocks take no part.
     maps : tuple of BlockMap
         From the values of each block to its components.
     """
@@ -138,7 +125,7 @@ class ClassifierRows:
     extractor: ContrastiveFeatures
     mean: Array | None
     deviation: Array | None
-    components: BlockComponents | None
+    components: dict[str, Any] | None
     maps: tuple[BlockMap, ...]
 
     @classmethod
@@ -152,26 +139,27 @@ class ClassifierRows:
         """Prepare the maps, from learned attributes."""
         if components is None:
             return cls(extractor, mean, deviation, None, ())
-        found = BlockComponents(**components)
         maps = tuple(
             BlockMap.from_entries(
                 transformer, projection.astype(np.float64), center, np.dtype(np.float32)
             )
             for transformer, projection, center in zip(
-                extractor.signal_blocks.transformers, found.projections, found.means, strict=True
+                extractor.signal_blocks.transformers, *_ordered(components), strict=True
             )
         )
-        return cls(extractor, mean, deviation, found, maps)
+        return cls(extractor, mean, deviation, components, maps)
 
-    def __call__(self, signals: Array) -> Array:
-        """Rows of signals [n, channel, time]; a window is tensorized once."""
-        readout = self.extractor.readout
+    def __call__(self, signals: Array, use: Callable[[Array], Array] = np.asarray) -> Array:
+        """Return what ``use`` makes of the rows of signals [n, channel, time], some at a time.
+
+        A window is tensorized once.
+        """
         if self.components is None:
-            return self._joined(self.extractor.transform(signals), [])
-        if self.mean is None or readout is not None:
-            return self.extractor.signal_blocks.map(signals, self._of_values)
-        rows = self.extractor.rows(signals)
-        return self.of_rows(rows)
+            return use(self._joined(self.extractor.transform(signals), []))
+        if self.mean is None or self.extractor.readout is not None:
+            blocks = self.extractor.signal_blocks
+            return blocks.map(signals, lambda values: use(self._of_values(values)))
+        return use(self.of_rows(self.extractor.rows(signals)))
 
     def _of_values(self, values: Sequence[Array]) -> Array:
         readout = self.extractor.readout
@@ -187,8 +175,8 @@ class ClassifierRows:
             blocks = self.extractor.signal_blocks.split(rows)
             parts = [
                 (block.reshape(len(block), -1) - center) @ projection
-                for block, center, projection in zip(
-                    blocks, self.components.means, self.components.projections, strict=True
+                for block, projection, center in zip(
+                    blocks, *_ordered(self.components), strict=True
                 )
             ]
         return self._joined(W, parts)
@@ -200,3 +188,7 @@ class ClassifierRows:
             columns.append(unit_rows((W - self.mean) / self.deviation, FEATURE_LENGTH))
         columns += [unit_rows(part, 1 / math.sqrt(len(parts))) for part in parts]
         return np.concatenate(columns, axis=1, dtype=np.float64)
+
+
+def _ordered(components: dict[str, Any]) -> tuple[list[Array], list[Array]]:
+    return components["projections"], components["means"]

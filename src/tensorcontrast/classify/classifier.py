@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -18,27 +18,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import smoothing, suggest
-from tensorcontrast.classify.block_rows import (
-    MAX_WINDOWS,
-    BlockComponents,
-    ClassifierRows,
-    learn_components,
-)
+from tensorcontrast.classify.block_rows import MAX_WINDOWS, ClassifierRows, learn_components
 from tensorcontrast.classify.calibration import (
     expected_calibration_error,
     fit_temperature,
     reliability_curve,
 )
 from tensorcontrast.classify.linear import (
-    cross_validated_scores,
     fit_logistic,
+    folds,
+    held_out_scores,
     select_length,
 )
 from tensorcontrast.classify.timeline import Timeline
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures, KeptRows
 from tensorcontrast.io.model_files import SavedMixin
-from tensorcontrast.live import ClassStream
+from tensorcontrast.live import Stream
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks
@@ -144,7 +140,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
     transitions_: Array | None
     feature_mean_: Array | None
     feature_deviation_: Array | None
-    #: Fields of :class:`.BlockComponents`; None where the blocks take no part.
+    #: What :func:`.learn_components` returns; None where the blocks take no part.
     components_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [ContrastiveFeatures, None],
@@ -230,15 +226,14 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         self, X: Any, y: Any, groups: Any, recording: Any, options: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the learned attributes of a fit; what was learned before plays no part."""
-        given_features = ContrastiveFeatures() if self.features is None else self.features
+        features = ContrastiveFeatures() if self.features is None else self.features
         rng = checks.generator(self.random_state)
-        seed = None if self.random_state is None else int(rng.integers(2**31 - 1))
-        theirs = given_features.get_params(deep=False)
-        wanted = {"random_state": seed, "n_jobs": self.n_jobs}
-        own: dict[str, Any] = {k: v for k, v in wanted.items() if theirs[k] is None}
-        if self.verbose:
-            own["verbose"] = self.verbose
-        extractor = changed(given_features, **own)
+        params: dict[str, Any] = {"verbose": self.verbose} if self.verbose else {}
+        if features.random_state is None and self.random_state is not None:
+            params["random_state"] = int(rng.integers(2**31 - 1))
+        if features.n_jobs is None:
+            params["n_jobs"] = self.n_jobs
+        extractor = changed(features, **params)
         masked = extractor.missing == "mask"
         if masked and self.classifier == "blocks":
             raise InvalidInputError(
@@ -267,7 +262,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         """Return the learned attributes on fitted features; ``some`` windows scale the rows."""
         components = mean = deviation = None
         if self.classifier != "features" and extractor.missing == "error":
-            components = asdict(learn_components(kept, some))
+            components = learn_components(kept, some)
         if self.classifier != "blocks":
             W = np.asarray(extractor.features_of_rows(kept.of(some)), dtype=np.float64)
             mean, deviation = W.mean(axis=0), W.std(axis=0)
@@ -366,8 +361,8 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         by = "group" if by_group else "window"
         n_labels = np.bincount(codes, minlength=n_classes)
         stay, transitions = _learn_transitions(given.runs, labels.codes, n_labels)
-        if self.smooth is not None:
-            _used_transitions(self.dwell, transitions, n_labels)  # raises where there are none
+        if self.smooth is not None and self.dwell is None and transitions is None:
+            raise _no_transitions()
         return {
             "row_length_": length,
             "coef_": coef,
@@ -398,7 +393,12 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
 
     def transitions(self) -> Array:
         """Return the probability of each class after each class, (k, k), that smoothing uses."""
-        return _used_transitions(self.dwell, self.transitions_, self.n_labels_)
+        if self.dwell is not None:
+            prior = self.n_labels_ / self.n_labels_.sum()
+            return smoothing.dwell_matrix(float(self.dwell), prior)
+        if self.transitions_ is None:
+            raise _no_transitions()
+        return self.transitions_
 
     # --------------------------------------------------------------------------------- answers
 
@@ -407,12 +407,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
 
         With ``smooth``, given all windows of the same run: see ``fit`` for ``recording``.
         """
-        if "coef_" not in vars(self):
-            check_is_fitted(self, "coef_")
-        probability = self._probability(X)
-        if self.smooth is None:
-            return probability
-        return self._smoothed(X, recording, probability)[0]
+        return self.answers(X, recording=recording)[1]
 
     def predict(self, X: Any, *, recording: Any = None) -> Array:
         """Class of each window, of the type of the labels; unknown where ``abstain`` says so.
@@ -434,12 +429,16 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         probability = self._probability(X)
         path = probability.argmax(axis=1)
         if self.smooth is not None:
-            probability, path = self._smoothed(X, recording, probability)
+            runs = _runs(X, recording, len(probability))
+            probability, path = self.smooth_runs(probability, runs)
         return self._labels_of(path, probability), probability
 
     def _probability(self, X: Any) -> Array:
         """Probability (n, k) of each class, each window for itself."""
-        return softmax(self._scores(X) / self.temperature_)
+        return self._classifier_rows(self._checked_signals(X), self._probability_of_rows)
+
+    def _probability_of_rows(self, rows: Array) -> Array:
+        return softmax((rows @ self.coef_.T + self.intercept_) / self.temperature_)
 
     def _labels_of(self, path: NDArray[np.intp], probability: Array) -> Array:
         """Classes (n,) at these places, unknown where ``abstain`` says so."""
@@ -454,10 +453,10 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         found[unsure] = None if kind == "b" else "" if kind == "U" else -1
         return found
 
-    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> ClassStream:
+    def stream(self, hop: int | None = None, *, hop_s: float | None = None) -> Stream:
         """Return an object that takes samples as they come, and gives classes of their windows.
 
-        With ``smooth``, a window is judged with those before it; see :class:`.ClassStream`.
+        With ``smooth``, a window is judged with those before it; see :class:`.Stream`.
 
         Parameters
         ----------
@@ -480,7 +479,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         check_is_fitted(self, "coef_")
         if self.smooth is not None:
             self.transitions()  # raises where there are none
-        return ClassStream(self, self.extractor_, hop, hop_s)
+        return Stream(self, hop, hop_s)
 
     def timeline(self, rec: Recordings) -> Timeline:
         """Answers for the windows of recordings, with their times.
@@ -538,16 +537,12 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
             n,
             groups,
             exclude=exclude,
-            probability=self._sure_probabilities(rows),
+            # Too few labels have trained a model that is to say what it is unsure of.
+            probability=self._probability_of_rows(rows)
+            if self.n_labels_.sum() >= suggest.MIN_LABELS_FOR_MARGIN
+            else None,
             random_state=random_state,
         )
-
-    def _sure_probabilities(self, rows: Array) -> Array | None:
-        """Probabilities of rows; None where too few labels trained the model to go by them."""
-        if self.n_labels_.sum() < suggest.MIN_LABELS_FOR_MARGIN:
-            return None
-        scores = rows @ self.coef_.T + self.intercept_
-        return np.asarray(softmax(scores / self.temperature_))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of labelled windows whose class is predicted; unknown answers count as wrong.
@@ -569,15 +564,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(right.astype(np.float64), weights=weight))
 
-    def _scores(self, X: Any) -> Array:
-        """Scores (n, k) of the logistic regression."""
-        return self._rows_and_scores(X)[1]
-
-    def _rows_and_scores(self, X: Any) -> tuple[Array, Array]:
-        """Rows (n, q) that the logistic regression sees, and its scores (n, k)."""
-        rows = self.rows(X)
-        return rows, np.asarray(rows @ self.coef_.T + self.intercept_)
-
     def _checked_signals(self, X: Any) -> Array:
         """Signals of X, of the kind of those of the fit."""
         signals = _signals(X, self.extractor_.missing == "mask")
@@ -588,12 +574,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
                 "[n, channel, time]"
             )
         return self.extractor_.checked_signals(X if isinstance(X, Recordings) else signals)
-
-    def _smoothed(
-        self, X: Any, recording: Any, probability: Array
-    ) -> tuple[Array, NDArray[np.intp]]:
-        """Probabilities and classes given the other windows of each run."""
-        return self.smooth_runs(probability, _runs(X, recording, len(probability)))
 
     def smooth_runs(
         self, probability: Array, runs: Iterable[NDArray[np.intp]]
@@ -657,14 +637,10 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         """
         check_is_fitted(self, "coef_")
         codes = np.searchsorted(self.classes_, np.asarray(y))
-        scores, judged = cross_validated_scores(
-            np.asarray(rows, dtype=np.float64),
-            codes,
-            len(self.classes_),
-            None if groups is None else np.asarray(groups),
-            checks.generator(self.random_state),
-            self.row_length_,
-        )
+        rows, k = np.asarray(rows, dtype=np.float64), len(self.classes_)
+        groups = None if groups is None else np.asarray(groups)
+        fold_of = folds(codes, groups, checks.generator(self.random_state))
+        scores, judged = held_out_scores(rows, codes, k, fold_of, self.row_length_)
         scores[~judged] = 0
         return np.asarray(softmax(scores / self.temperature_)), judged
 
@@ -694,40 +670,36 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         Each window for itself, whatever ``smooth`` is.
         """
         check_is_fitted(self, "coef_")
-        rows = self._checked_rows(rows)
-        coef = self.coef_.T.astype(rows.dtype)
-        return np.asarray(softmax((rows @ coef + self.intercept_) / self.temperature_))
+        return self._probability_of_rows(self._checked_rows(rows))
 
     # ----------------------------------------------------------------------------------- files
 
     def _check_learned(self) -> None:
         if self.classes_.dtype == object:  # text, in a model file
             self.classes_ = self.classes_.astype(np.str_)
-        k, q = len(self.classes_), 0
+        r = int(self.extractor_._n_features_out)
+        k, q = len(self.classes_), 0 if self.feature_mean_ is None else r
+        shapes: list[tuple[Any, tuple[int, ...]]] = []
         if self.feature_mean_ is not None:
-            q += int(self.extractor_._n_features_out)
-            for name in ("feature_mean_", "feature_deviation_"):
-                self._check_shape(name, getattr(self, name), (q,))
+            shapes += [(self.feature_mean_, (r,)), (self.feature_deviation_, (r,))]
         if self.components_ is not None:
-            found = BlockComponents(**self.components_)
-            dims = self.extractor_.signal_blocks.dims
-            for size, mean, projection in zip(
-                map(math.prod, dims), found.means, found.projections, strict=True
-            ):
-                self._check_shape("mean of components", mean, (size,))
-                self._check_shape("projection", projection, (size, projection.shape[-1]))
-            q += found.n_columns
-        self._check_shape("coef_", self.coef_, (k, q))
-        self._check_shape("intercept_", self.intercept_, (k,))
-        self._check_shape("n_labels_", self.n_labels_, (k,))
+            sizes = map(math.prod, self.extractor_.signal_blocks.dims)
+            means, projections = self.components_["means"], self.components_["projections"]
+            for size, mean, projection in zip(sizes, means, projections, strict=True):
+                shapes += [(mean, (size,)), (projection, (size, projection.shape[-1]))]
+                q += projection.shape[-1]
+        shapes += [(self.coef_, (k, q)), (self.intercept_, (k,)), (self.n_labels_, (k,))]
+        if self.transitions_ is not None:
+            shapes.append((self.transitions_, (k, k)))
+        if any(np.shape(value) != shape for value, shape in shapes):
+            raise InvalidInputError("arrays of the classifier have shapes that do not fit")
         if not self.temperature_ > 0 or k < 2 or (self.n_labels_ < 1).any():
             raise InvalidInputError("temperature or labels of the classifier are out of range")
         if self.stay_ is not None and not 0 <= self.stay_ < 1:
             raise InvalidInputError(f"stay_ is {self.stay_}, not a probability below 1")
-        if self.transitions_ is not None:
-            self._check_shape("transitions_", self.transitions_, (k, k))
-            if (self.transitions_ <= 0).any() or not np.allclose(self.transitions_.sum(axis=1), 1):
-                raise InvalidInputError("rows of transitions_ are not probabilities")
+        rows = self.transitions_
+        if rows is not None and ((rows <= 0).any() or not np.allclose(rows.sum(axis=1), 1)):
+            raise InvalidInputError("rows of transitions_ are not probabilities")
         self._rebuild()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -746,10 +718,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         self._classifier_rows = ClassifierRows.from_learned(
             self.extractor_, self.feature_mean_, self.feature_deviation_, self.components_
         )
-
-    def _check_shape(self, name: str, value: Any, shape: tuple[int, ...]) -> None:
-        if np.shape(value) != shape:
-            raise InvalidInputError(f"{name} has shape {np.shape(value)}, not {shape}")
 
     @property
     def fs_(self) -> float | None:
@@ -799,16 +767,11 @@ def _learn_transitions(
     return stay, smoothing.learn_transitions(runs, codes, stay, prior)
 
 
-def _used_transitions(dwell: float | None, transitions: Array | None, n_labels: Array) -> Array:
-    """Return the transitions that smoothing uses (k, k); raise where there are none."""
-    if dwell is not None:
-        return smoothing.dwell_matrix(float(dwell), n_labels / n_labels.sum())
-    if transitions is None:
-        raise InvalidInputError(
-            "smooth='viterbi': no recording has two labelled windows, so that nothing tells "
-            "how long a class lasts; pass dwell= the mean number of windows, or label more"
-        )
-    return np.asarray(transitions)
+def _no_transitions() -> InvalidInputError:
+    return InvalidInputError(
+        "smooth='viterbi': no recording has two labelled windows, so that nothing tells how long "
+        "a class lasts; pass dwell= the mean number of windows, or label more"
+    )
 
 
 # ------------------------------------------------------------------------------------- inputs

@@ -2,86 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tensorcontrast.tensorize.blocks import block_names
 
 if TYPE_CHECKING:
     from tensorcontrast.classify.classifier import ContrastiveClassifier
     from tensorcontrast.recordings import Recordings
 
-__all__ = ["Decision", "agreement_of_parts", "what_decides"]
+__all__ = ["agreement_of_parts", "what_decides"]
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What a trained classifier decides by.
+def what_decides(model: ContrastiveClassifier) -> dict[str, Any]:
+    """Say what a fitted classifier decides by.
 
-    Attributes
-    ----------
-    n_features : int
-        Features that the logistic regression sees; 0 where it sees blocks alone.
-    n_components : int
-        Principal components of the coupled blocks that it sees; 0 where it sees features alone.
-    blocks : tuple of str
-        The coupled blocks.
-    temperature : float
-        By which scores are divided, so that probabilities can be taken at their word.
-    smooth : bool
-        Whether neighbouring windows count.
-    abstain : float or None
-        Probability below which there is no answer.
+    Returns
+    -------
+    dict
+        ``n_features`` and ``n_components``: inputs of the logistic regression that are features,
+        and principal components of the coupled ``blocks``; ``temperature``; ``smooth``: whether
+        neighbouring windows count; ``abstain``; and ``classifier``, all of it in words.
     """
-
-    n_features: int
-    n_components: int
-    blocks: tuple[str, ...]
-    temperature: float
-    smooth: bool
-    abstain: float | None
-
-    def __str__(self) -> str:
-        parts = []
-        if self.n_features:
-            parts.append(f"{self.n_features} features")
-        if self.n_components:
-            parts.append(f"{self.n_components} principal components of {' and '.join(self.blocks)}")
-        return f"logistic regression on {' and '.join(parts)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what decides as plain data."""
-        return {"classifier": "logistic regression", **asdict(self)}
-
-
-def what_decides(model: ContrastiveClassifier) -> Decision:
-    """Say what a fitted classifier decides by."""
     n_features = 0 if model.feature_mean_ is None else len(model.feature_mean_)
-    n_inputs = int(model.coef_.shape[1])
-    return Decision(
-        n_features,
-        n_inputs - n_features,
-        _blocks(model.extractor_) if n_inputs > n_features else (),
-        float(model.temperature_),
-        model.smooth is not None,
-        model.abstain,
-    )
-
-
-def _blocks(features: Any) -> tuple[str, ...]:
-    from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
-
-    transformers = features.tensorize_
-    out = []
-    for part in transformers if isinstance(transformers, list | tuple) else [transformers]:
-        if isinstance(part, SpectrogramTensor):
-            out.append("the spectrogram tensor")
-        elif isinstance(part, ConvolutionFeatures):
-            out.append("random-convolution features")
-        else:
-            out.append(type(part).__name__)
-    return tuple(out)
+    n_components = int(model.coef_.shape[1]) - n_features
+    blocks = block_names(model.extractor_.signal_blocks.transformers) if n_components else []
+    parts = [f"{n_features} features"] if n_features else []
+    if n_components:
+        parts.append(f"{n_components} principal components of {' and '.join(blocks)}")
+    return {
+        "classifier": f"logistic regression on {' and '.join(parts)}",
+        "n_features": n_features,
+        "n_components": n_components,
+        "blocks": blocks,
+        "temperature": float(model.temperature_),
+        "smooth": model.smooth is not None,
+        "abstain": model.abstain,
+    }
 
 
 def agreement_of_parts(model: ContrastiveClassifier, rec: Recordings) -> dict[str, float]:
@@ -94,16 +52,14 @@ def agreement_of_parts(model: ContrastiveClassifier, rec: Recordings) -> dict[st
     dict
         ``features`` and ``blocks``; empty where the classifier sees one kind only.
     """
-    decision = what_decides(model)
-    if not (decision.n_features and decision.n_components):
+    n = 0 if model.feature_mean_ is None else len(model.feature_mean_)
+    if n in (0, model.coef_.shape[1]):
         return {}
     rows = model.rows(rec.X)
-    n = decision.n_features
-    scores: list[NDArray[Any]] = [
-        rows[:, part] @ model.coef_[:, part].T + model.intercept_
+    whole, features, blocks = (
+        (rows[:, part] @ model.coef_[:, part].T + model.intercept_).argmax(axis=1)
         for part in (slice(None), slice(None, n), slice(n, None))
-    ]
-    whole, features, blocks = (s.argmax(axis=1) for s in scores)
+    )
     return {
         "features": float(np.mean(features == whole)),
         "blocks": float(np.mean(blocks == whole)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from tensorcontrast.classify.calibration import expected_calibration_error, reliability_curve
 from tensorcontrast.errors import InvalidInputError
@@ -95,24 +95,22 @@ def score_answers(
             f"{len(probabilities)} windows; pass one of each per window, and at least one"
         )
     names = [*classes, *(c for c in np.unique(truth).tolist() if c not in classes)]
-    k = len(names)
-    place = {name: i for i, name in enumerate([*names, ""])}
+    k, place = len(names), {name: i for i, name in enumerate([*names, ""])}
     rows = np.array([place[v] for v in truth.tolist()])
     columns = np.array([place[v] for v in found.tolist()])
-    confusion = np.zeros((k, k + 1), dtype=np.int64)
-    np.add.at(confusion, (rows, columns), 1)
-    right = rows == columns
-    by_class = _by_class(confusion, names, truth, probabilities, classes)
+    confusion = confusion_matrix(rows, columns, labels=np.arange(k + 1))[:k]
+    by_class = [
+        _of_class(confusion, c, name, rows == c, probabilities[:, c] if c < len(classes) else None)
+        for c, name in enumerate(names)
+    ]
     there = [row for row in by_class if row["windows"]]
     areas = [row["auc"] for row in there if row["auc"] is not None]
-    best = probabilities.max(axis=1)
-    sure = probabilities.argmax(axis=1)
-    likely = np.array([place[classes[i]] for i in sure.tolist()])
+    best, likely = probabilities.max(axis=1), probabilities.argmax(axis=1)
     n_unknown = int((columns == k).sum())
     return AnswerScores(
         n_windows=len(truth),
         n_unknown=n_unknown,
-        accuracy=float(right.mean()),
+        accuracy=float((rows == columns).mean()),
         balanced_accuracy=float(np.mean([row["recall"] for row in there])),
         macro_f1=float(np.mean([row["f1"] for row in there])),
         macro_auc=float(np.mean(areas)) if areas else None,
@@ -122,31 +120,25 @@ def score_answers(
         classes=(*names, "unknown") if n_unknown else tuple(names),
         confusion=confusion if n_unknown else confusion[:, :k],
         by_class=by_class,
-        by_group=[] if groups is None else _by_group(right, rows, np.asarray(groups)),
+        by_group=[] if groups is None else _by_group(rows == columns, rows, np.asarray(groups)),
     )
 
 
-def _by_class(
-    confusion: Array, names: list[str], truth: Array, probabilities: Array, classes: Sequence[str]
-) -> list[dict[str, Any]]:
-    out = []
-    for c, name in enumerate(names):
-        hits, there, predicted = confusion[c, c], confusion[c].sum(), confusion[:, c].sum()
-        own = truth == name
-        area = None
-        if name in classes and 0 < own.sum() < len(own):
-            area = float(roc_auc_score(own, probabilities[:, list(classes).index(name)]))
-        out.append(
-            {
-                "class": name,
-                "windows": int(there),
-                "recall": float(hits / there) if there else None,
-                "precision": float(hits / predicted) if predicted else None,
-                "f1": float(2 * hits / (there + predicted)) if there + predicted else 0.0,
-                "auc": area,
-            }
-        )
-    return out
+def _of_class(
+    confusion: Array, c: int, name: str, own: NDArray[np.bool_], probability: Array | None
+) -> dict[str, Any]:
+    hits, there, predicted = confusion[c, c], confusion[c].sum(), confusion[:, c].sum()
+    area = None
+    if probability is not None and 0 < own.sum() < len(own):
+        area = float(roc_auc_score(own, probability))
+    return {
+        "class": name,
+        "windows": int(there),
+        "recall": float(hits / there) if there else None,
+        "precision": float(hits / predicted) if predicted else None,
+        "f1": float(2 * hits / (there + predicted)) if there + predicted else 0.0,
+        "auc": area,
+    }
 
 
 def _by_group(right: Array, rows: Array, groups: Array) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from sklearn.model_selection import GroupKFold
 from tensorcontrast.classify.calibration import fit_temperature
 from tensorcontrast.utils.threads import single
 
-__all__ = ["cross_validated_scores", "fit_logistic", "held_out_scores", "select_length"]
+__all__ = ["fit_logistic", "folds", "held_out_scores", "select_length"]
 
 Array = NDArray[Any]
 
@@ -77,7 +77,7 @@ def select_length(
     scores, judged : arrays
         Of :func:`held_out_scores`.
     """
-    fold_of = _folds(codes, groups, rng)
+    fold_of = folds(codes, groups, rng)
     best, scores, judged = ROW_LENGTHS[0], *held_out_scores(rows, codes, n_classes, fold_of)
     if not judged.any():
         return best, scores, judged
@@ -98,18 +98,6 @@ def _is_gain(gain: Array) -> bool:
         return False
     limit = float(student_t.ppf(1 - GAIN_LEVEL, n - 1)) * gain.std(ddof=1) / np.sqrt(n)
     return bool(gain.mean() > limit)
-
-
-def cross_validated_scores(
-    rows: Array,
-    codes: Array,
-    n_classes: int,
-    groups: Array | None,
-    rng: np.random.Generator,
-    length: float,
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the scores of :func:`held_out_scores` on the folds of :func:`select_length`."""
-    return held_out_scores(rows, codes, n_classes, _folds(codes, groups, rng), length)
 
 
 def _losses(scores: Array, codes: Array) -> Array:
@@ -147,7 +135,7 @@ def held_out_scores(
     return scores, judged
 
 
-def _folds(codes: Array, groups: Array | None, rng: np.random.Generator) -> NDArray[np.intp]:
+def folds(codes: Array, groups: Array | None, rng: np.random.Generator) -> NDArray[np.intp]:
     """Fold of each window: whole groups where there are two, else by class and chance."""
     n = len(codes)
     fold_of = np.zeros(n, dtype=np.intp)

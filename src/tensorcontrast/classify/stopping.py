@@ -1,4 +1,4 @@
-"""When to stop labelling: the accuracy to expect, and how far the last labels changed answers.
+"""When to stop labelling: the accuracy to expect.
 
 References
 ----------
@@ -9,7 +9,7 @@ Kish, Survey Sampling, 1965 (effective number of windows).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,11 @@ from scipy.stats import norm
 
 from tensorcontrast.classify.linear import select_length
 from tensorcontrast.classify.suggest import feature_rows
-from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks
-from tensorcontrast.utils.labels import check_length, label_array, read_labels
+from tensorcontrast.utils.labels import check_length, read_labels
 
 __all__ = [
     "AccuracyEstimate",
-    "changed_predictions",
     "estimate_from_answers",
     "estimate_from_rows",
     "estimated_accuracy",
@@ -55,11 +53,6 @@ class AccuracyEstimate:
         Ends of the interval of Wilson; 0 and 1 where no window could be held out.
     n : int
         Windows that were held out.
-
-    Examples
-    --------
-    >>> AccuracyEstimate(0.8, 0.5, 0.9, 24).to_dict()
-    {'accuracy': 0.8, 'low': 0.5, 'high': 0.9, 'n': 24}
     """
 
     accuracy: float | None
@@ -67,18 +60,12 @@ class AccuracyEstimate:
     high: float
     n: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the estimate as plain data."""
-        return asdict(self)
-
 
 def estimated_accuracy(
     W: Any,
     y: Any,
     groups: Any = None,
     random_state: int | np.random.RandomState | None = None,
-    *,
-    level: float = 0.95,
 ) -> AccuracyEstimate:
     """Cross-validated accuracy over the labelled windows, with its interval.
 
@@ -95,8 +82,6 @@ def estimated_accuracy(
         Subject of each window; windows are held out by group.
     random_state : int, RandomState or None
         Seed of the parts that are held out.
-    level : float, default=0.95
-        Nominal confidence of the interval; see the notes.
 
     Notes
     -----
@@ -115,8 +100,7 @@ def estimated_accuracy(
     >>> found.accuracy, found.n
     (1.0, 20)
     """
-    rows = feature_rows(W)
-    return estimate_from_rows(rows, y, groups, random_state, level=level)
+    return estimate_from_rows(feature_rows(W), y, groups, random_state)
 
 
 def estimate_from_rows(
@@ -124,12 +108,8 @@ def estimate_from_rows(
     y: Any,
     groups: Any = None,
     random_state: int | np.random.RandomState | None = None,
-    *,
-    level: float = 0.95,
 ) -> AccuracyEstimate:
     """Estimate as :func:`estimated_accuracy`, with rows of about unit length as they are."""
-    if not 0 < level < 1:
-        raise InvalidInputError(f"level is {level!r}; pass a confidence between 0 and 1")
     labels = read_labels(y, len(rows))
     check_length(groups, len(rows), "groups")
     known = np.flatnonzero(labels.codes >= 0)
@@ -141,10 +121,10 @@ def estimate_from_rows(
     _, scores, judged = select_length(rows[known], codes, len(labels.classes), own, rng)
     right = scores.argmax(axis=1) == codes
     weight = represented_windows(rows, known)
-    return estimate_from_answers(right[judged], weight[judged], level=level)
+    return estimate_from_answers(right[judged], weight[judged])
 
 
-def estimate_from_answers(right: Array, weight: Array, *, level: float = 0.95) -> AccuracyEstimate:
+def estimate_from_answers(right: Array, weight: Array) -> AccuracyEstimate:
     """Weighted share of right answers, with the interval of Wilson for the effective number.
 
     That number is the effective number of windows (Kish) over the design effect.
@@ -155,8 +135,6 @@ def estimate_from_answers(right: Array, weight: Array, *, level: float = 0.95) -
         Whether the answers for windows that were held out are right.
     weight : (m,) array
         Windows that each of them represents.
-    level : float, default=0.95
-        Nominal confidence of the interval.
 
     Examples
     --------
@@ -169,7 +147,7 @@ def estimate_from_answers(right: Array, weight: Array, *, level: float = 0.95) -
     share = float(weight @ right / weight.sum())
     effective = float(weight.sum() ** 2 / (weight @ weight))
     alike = effective / DESIGN_EFFECT
-    low, high = wilson_interval(share * alike, alike, level)
+    low, high = wilson_interval(share * alike, alike)
     return AccuracyEstimate(share, low, high, len(right))
 
 
@@ -198,40 +176,18 @@ def represented_windows(rows: Array, known: Array) -> Array:
     return np.asarray(np.maximum(count * (len(rows) / len(counted)), 1.0))
 
 
-def wilson_interval(right: float, n: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a share, ``right`` of ``n``, that Wilson gives.
+def wilson_interval(right: float, n: float) -> tuple[float, float]:
+    """Interval of 95 % of a share, ``right`` of ``n``, that Wilson gives.
 
     Examples
     --------
     >>> [round(end, 3) for end in wilson_interval(9, 10)]
     [0.596, 0.982]
     """
-    z = float(norm.ppf(0.5 + level / 2))
+    z = float(norm.ppf(0.975))
     share, scale = right / n, 1 + z**2 / n
     middle = (share + z**2 / (2 * n)) / scale
     half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / scale
     # Without rounding, the ends are 0 and 1 where none or all are right.
     low = 0.0 if share <= 0 else float(max(middle - half, 0.0))
     return low, 1.0 if share >= 1 else float(min(middle + half, 1.0))
-
-
-def changed_predictions(before: Any, after: Any) -> float:
-    """Share of windows whose answer differs between two classifiers, from 0 to 1.
-
-    Parameters
-    ----------
-    before, after : (n,) array-likes
-        Answers of both for the same windows.
-
-    Examples
-    --------
-    >>> changed_predictions(["rest", "walk", "walk"], ["rest", "rest", "walk"])
-    0.3333333333333333
-    """
-    first, second = label_array(before), label_array(after)
-    if first.ndim != 1 or first.shape != second.shape or not len(first):
-        raise InvalidInputError(
-            f"before has shape {first.shape} and after {second.shape}; pass the answers of both "
-            "for the same windows"
-        )
-    return float(np.mean(first != second))

@@ -204,29 +204,19 @@ def class_probabilities(rows: Array, codes: Array, n_classes: int) -> Array | No
 def _excluded(exclude: Any, n_windows: int) -> Mask:
     """Mask of the windows that must not be suggested."""
     out = np.zeros(n_windows, dtype=bool)
-    if exclude is None:
-        return out
-    given = np.asarray(exclude)
-    if given.dtype == bool:
-        if given.shape != (n_windows,):
-            raise InvalidInputError(
-                f"exclude is a mask of shape {given.shape}, but there are {n_windows} windows; "
-                "pass one truth value per window, or the numbers of windows"
-            )
-        return given.copy()
+    given = np.asarray([] if exclude is None else exclude)
     if not given.size:
         return out
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    try:
+        out[given] = True
+        wrong = given.dtype != bool and bool((given < 0).any())
+    except IndexError:
+        wrong = True
+    if wrong:
         raise InvalidInputError(
-            f"exclude holds {given.dtype} of shape {given.shape}; pass the numbers of windows, or "
-            "a mask with one truth value per window"
+            f"exclude holds {given.dtype} of shape {given.shape}; pass the numbers of windows, "
+            f"from 0 to {n_windows - 1}, or a mask with one truth value per window"
         )
-    if given.min() < 0 or given.max() >= n_windows:
-        wrong = int(given[(given < 0) | (given >= n_windows)][0])
-        raise InvalidInputError(
-            f"exclude names window {wrong}, but windows are numbered from 0 to {n_windows - 1}"
-        )
-    out[given] = True
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -140,8 +140,6 @@ class FeatureExplanation:
     frequency_gain : (f,) array
         Change of the feature, in its standard deviations, when the amplitude at a frequency doubles
         in all channels, to first order.
-    channel_gain : (c,) array
-        The same for the amplitude of a channel at all frequencies.
     scales, scale_share : (d,) arrays
         Lengths of kernels, and their shares.
     frame_length, frame_share : float or None
@@ -190,7 +188,6 @@ class FeatureExplanation:
     frequency_share: Array
     convolution_share: Array
     frequency_gain: Array
-    channel_gain: Array
     scales: Array
     scale_share: Array
     frame_length: float | None
@@ -211,25 +208,19 @@ class FeatureExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as plain data, without the signals of windows."""
-        out = {name: _plain(value) for name, value in vars(self).items() if name != "windows"}
-        out["windows"] = [
-            {name: _plain(value) for name, value in vars(w).items() if name != "signal"}
-            for w in self.windows
-        ]
-        return out
+        plain: dict[str, Any] = _plain(self)
+        return plain
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if is_dataclass(value):
+        value = {name: item for name, item in vars(value).items() if name != "signal"}
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, Kernel):
-        return {name: _plain(item) for name, item in vars(value).items()}
-    if isinstance(value, Strength):
-        return _plain(value.to_dict())
     return value
 
 
@@ -332,7 +323,7 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
             f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, the model was "
             f"fitted on {wanted[0]} of {wanted[1]}; pass windows of the same kind"
         )
-    made, rest = signal.contributions(out.of(at), signals)
+    made, rest = signal.contributions(out.of([at]), signals)
     return made[..., 0], rest[:, 0]
 
 
@@ -383,14 +374,7 @@ def _explained(
     codes: NDArray[np.intp],
     signal_units: tuple[str, ...],
 ) -> Iterable[FeatureExplanation]:
-    out = ReadOut(
-        [
-            readout.BlockReadOut(b.name, b.transformer, b.weights[..., chosen], b.centre)
-            for b in whole.blocks
-        ],
-        [part[..., chosen] for part in whole.modelled],
-        whole.variance[list(chosen)],
-    )
+    out = whole.of(chosen)
     covariance, variance, means = out.modelled, out.variance, [b.centre for b in out.blocks]
     some = None if X is None else X[_evenly(len(X), MAX_WINDOWS)]
     if some is not None:
@@ -406,7 +390,7 @@ def _explained(
     place = readout.on_axis(fine * rate, axis)
     names = tuple(str(c) for c in (model.channels_ or range(model.n_channels_in_)))
     r, c = out.n_features, len(names)
-    by_channel, channel_gain = np.zeros((c, r)), np.zeros((c, r))
+    by_channel = np.zeros((c, r))
     by_frequency, by_convolution, gain = (np.zeros((len(axis), r)) for _ in range(3))
     form, frame_length = np.zeros(r), None
     scales, by_scale, by_kernel = np.empty(0), np.zeros((0, r)), None
@@ -419,9 +403,7 @@ def _explained(
             by_frequency += share.sum(axis=(0, 2))
             by_channel += share.sum(axis=(1, 2)).reshape(-1, c, r).sum(axis=0)
             change = readout.doubling_of_magnitudes(mean, made.representation)
-            rise = np.einsum("cfqr,cfq->cfr", block.weights, change) * per_sd
-            gain += rise.sum(axis=0)
-            channel_gain += rise.sum(axis=1).reshape(-1, c, r).sum(axis=0)
+            gain += np.einsum("cfqr,cfq->fr", block.weights, change) * per_sd
             panel, by_panel = made.time_axis_, share.sum(axis=(0, 1))
             by_quantile = made.n_quantiles_ is not None
             frame_length, frame_share = made.n_fft_ / rate, share.sum(axis=(0, 1, 2))
@@ -437,7 +419,6 @@ def _explained(
             equal = (made.channel_weights_ > 0).astype(np.float64)
             equal /= np.maximum(equal.sum(axis=2, keepdims=True), 1)
             by_channel += np.einsum("kdr,kdc->cr", by_kernel, equal)
-            channel_gain += np.einsum("kdr,kdc->cr", raised, equal)
             even = readout.even_part(block.weights) / np.where(
                 block.weights == 0, 1.0, block.weights
             )
@@ -476,7 +457,6 @@ def _explained(
             frequency_share=by_frequency[:, k],
             convolution_share=by_convolution[:, k],
             frequency_gain=gain[:, k],
-            channel_gain=channel_gain[:, k],
             scales=scales,
             scale_share=by_scale[:, k],
             frame_length=frame_length,
@@ -490,7 +470,9 @@ def _explained(
             else _kernels(model.convolution_, by_kernel[..., k], raises[..., k], names, rate),
             times=times,
             time_share=None if by_time is None else by_time[:, k],
-            windows=[] if X is None or W is None else _windows(out.of(k), X, W[:, feature], index),
+            windows=[]
+            if X is None or W is None
+            else _windows(out.of([k]), X, W[:, feature], index),
             frequency_unit=units[0],
             time_unit=units[1],
             units=signal_units,

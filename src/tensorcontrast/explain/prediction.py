@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.explain.readout import block_name
+from tensorcontrast.tensorize.blocks import block_names
 
 __all__ = ["PredictionExplanation", "explain_predictions"]
 
@@ -98,7 +98,8 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
     True
     """
     check_is_fitted(model, "coef_")
-    rows, scores = model._rows_and_scores(X)
+    rows = model.rows(X)
+    scores = rows @ model.coef_.T + model.intercept_
     order = np.argsort(-scores, axis=1, kind="stable")
     answer, against = order[:, 0], order[:, 1]
     coef = model.coef_ / model.temperature_
@@ -109,11 +110,10 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
     sums: list[Array] = []
     at = n_features
     if model.components_ is not None:
-        projections = model.components_["projections"]
-        for part, projection in zip(_blocks(model.extractor_), projections, strict=True):
+        names = block_names(model.extractor_.signal_blocks.transformers)
+        for projection in model.components_["projections"]:
             size = int(projection.shape[1])
             sums.append(parts[:, at : at + size].sum(axis=1))
-            names.append(part)
             at += size
     own = np.arange(len(scores))
     return PredictionExplanation(
@@ -126,13 +126,3 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
         tuple(names),
         level[answer] - level[against],
     )
-
-
-def _blocks(extractor: Any) -> list[str]:
-    """Names of the blocks; those that are alike are numbered."""
-    made = extractor.tensorize_
-    names = [block_name(part) for part in (made if isinstance(made, list | tuple) else [made])]
-    return [
-        name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}"
-        for k, name in enumerate(names)
-    ]

@@ -15,8 +15,8 @@ d dilations, b biases, r features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.cp import kernels
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
+from tensorcontrast.tensorize.blocks import block_names
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
-from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
-__all__ = ["BlockReadOut", "ReadOut", "block_name", "read_out"]
+__all__ = ["BlockReadOut", "ReadOut", "read_out"]
 
 Array = NDArray[Any]
 
@@ -46,7 +46,7 @@ class BlockReadOut:
     Attributes
     ----------
     name : str
-        "spectrogram", "random convolutions", or the class of another transformer.
+        As :func:`.block_names` gives it.
     transformer : estimator
         That makes the values: fitted.
     weights : (*dims, r) array
@@ -61,18 +61,19 @@ class BlockReadOut:
     centre: Array
 
     def values(self, X: Array) -> Array:
-        """Return the values (n, *dims) of windows X (n, c, t)."""
-        if isinstance(self.transformer, ConvolutionFeatures):
-            made = self.transformer.ppv(X)
-        else:
-            made = np.asarray(self.transformer.transform(X))
-        return np.asarray(made).reshape(len(X), *self.centre.shape)
+        """Return the values (n, d) of windows X (n, c, t), less ``centre``, in float64."""
+        made = self.transformer
+        values = made.ppv(X) if isinstance(made, ConvolutionFeatures) else made.transform(X)
+        return np.asarray(values).reshape(len(X), -1) - self.centre.reshape(-1)
+
+    @property
+    def matrix(self) -> Array:
+        """The weights as a matrix (d, r)."""
+        return self.weights.reshape(self.centre.size, -1)
 
     def parts(self, X: Array) -> Array:
         """Return the part (n, r) of the block in the features of windows."""
-        values = self.values(X).reshape(len(X), -1).astype(np.float64)
-        values -= self.centre.reshape(-1)
-        return values @ self.weights.reshape(values.shape[1], -1)
+        return self.values(X) @ self.matrix
 
 
 @dataclass(frozen=True)
@@ -102,17 +103,11 @@ class ReadOut:
         """Return features (n, r) of windows, the same as ``transform`` to rounding."""
         return np.asarray(sum(block.parts(X) for block in self.blocks))
 
-    def of(self, feature: int) -> ReadOut:
-        """Return the read-out of one feature alone."""
-        one = [feature]
-        return ReadOut(
-            [
-                BlockReadOut(b.name, b.transformer, b.weights[..., one], b.centre)
-                for b in self.blocks
-            ],
-            [part[..., one] for part in self.modelled],
-            self.variance[one],
-        )
+    def of(self, features: Sequence[int]) -> ReadOut:
+        """Return the read-out of some features alone."""
+        some = list(features)
+        blocks = [replace(block, weights=block.weights[..., some]) for block in self.blocks]
+        return ReadOut(blocks, [part[..., some] for part in self.modelled], self.variance[some])
 
 
 def read_out(model: ContrastiveFeatures) -> ReadOut:
@@ -137,7 +132,8 @@ def read_out(model: ContrastiveFeatures) -> ReadOut:
     gram = np.asarray(core.feature_gram_, dtype=np.float64) / max(1, core.n_samples_seen_)
     covariance = H @ (gram @ (H.T @ weights))
     blocks, modelled, at = [], [], 0
-    for block in whole.blocks:
+    names = block_names([block.transformer for block in whole.blocks])
+    for name, block in zip(names, whole.blocks, strict=True):
         transformer, dims = block.transformer, tuple(block.transformer.output_shape_)
         own = slice(at, at + len(block.weights))
         at = own.stop
@@ -145,22 +141,9 @@ def read_out(model: ContrastiveFeatures) -> ReadOut:
         if isinstance(transformer, ConvolutionFeatures):
             u, mean, with_w = _in_ppv(transformer, u, mean, with_w)
             dims = transformer.biases_.shape
-        blocks.append(
-            BlockReadOut(
-                block_name(transformer), transformer, u.reshape(*dims, -1), mean.reshape(dims)
-            )
-        )
+        blocks.append(BlockReadOut(name, transformer, u.reshape(*dims, -1), mean.reshape(dims)))
         modelled.append(with_w.reshape(*dims, -1))
     return ReadOut(blocks, modelled, np.einsum("ir,ir->r", weights, covariance))
-
-
-def block_name(transformer: Any) -> str:
-    """Return what a block is called."""
-    if isinstance(transformer, SpectrogramTensor):
-        return "spectrogram"
-    if isinstance(transformer, ConvolutionFeatures):
-        return "random convolutions"
-    return type(transformer).__name__
 
 
 def _in_ppv(
@@ -191,41 +174,27 @@ def measured_covariance(
     means : list of (*dims) arrays
         Mean values of each block.
     """
-    n = len(X)
-    sums = [np.zeros((block.centre.size, out.n_features)) for block in out.blocks]
-    means = [np.zeros(block.centre.size) for block in out.blocks]
-    total, square = np.zeros(out.n_features), np.zeros(out.n_features)
-    for start in _starts(out, n, max_values):
-        some = X[start.start : start.stop]
-        flat = [
-            block.values(some).reshape(len(some), -1).astype(np.float64) - block.centre.reshape(-1)
-            for block in out.blocks
-        ]
-        W = np.asarray(
-            sum(
-                v @ b.weights.reshape(v.shape[1], -1) for v, b in zip(flat, out.blocks, strict=True)
-            )
-        )
-        total += W.sum(axis=0)
-        square += np.square(W).sum(axis=0)
-        for values, sum_, mean in zip(flat, sums, means, strict=True):
-            sum_ += values.T @ W
-            mean += values.sum(axis=0)
+    n, r = len(X), out.n_features
+    sums = [np.zeros((block.centre.size, r + 1)) for block in out.blocks]
+    moments = np.zeros((r + 1, r + 1))
+    step = max(1, max_values // max(block.centre.size for block in out.blocks))
+    for start in range(0, n, step):
+        values = [block.values(X[start : start + step]) for block in out.blocks]
+        parts = [v @ block.matrix for v, block in zip(values, out.blocks, strict=True)]
+        W = np.insert(sum(parts[1:], start=parts[0]), r, 1.0, axis=1)  # and a column of ones
+        moments += W.T @ W / n
+        for total, v in zip(sums, values, strict=True):
+            total += v.T @ W / n
+    mean = moments[r, :r]
     covariance = [
-        ((s / n) - np.outer(m / n, total / n)).reshape(block.weights.shape)
-        for s, m, block in zip(sums, means, out.blocks, strict=True)
+        (total[:, :r] - np.outer(total[:, r], mean)).reshape(block.weights.shape)
+        for total, block in zip(sums, out.blocks, strict=True)
     ]
-    centred = [
-        (m / n).reshape(block.centre.shape) + block.centre
-        for m, block in zip(means, out.blocks, strict=True)
+    means = [
+        total[:, r].reshape(block.centre.shape) + block.centre
+        for total, block in zip(sums, out.blocks, strict=True)
     ]
-    return covariance, square / n - np.square(total / n), centred
-
-
-def _starts(out: ReadOut, n: int, max_values: int) -> Iterator[slice]:
-    size = max(block.centre.size for block in out.blocks)
-    step = max(1, max_values // size)
-    return (slice(s, min(s + step, n)) for s in range(0, n, step))
+    return covariance, np.diagonal(moments)[:r] - np.square(mean), means
 
 
 def covariance_shares(weights: Array, covariance: Array, variance: Array) -> Array:

@@ -13,16 +13,16 @@ over the fitted windows, so that a window like the mean contributes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorcontrast.explain.readout import BlockReadOut, ReadOut
+from tensorcontrast.recordings.signals import without_offset
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
-from tensorcontrast.tensorize.stft import compute_tensors, make_window, quantile_weights
+from tensorcontrast.tensorize.stft import make_window, quantile_weights
 
 __all__ = ["contributions"]
 
@@ -75,7 +75,7 @@ def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
     if isinstance(transformer, ConvolutionFeatures):
         per_window = -(-t // transformer.stride_) * block.centre.shape[0]
         return int(max(1, MAX_VALUES // (per_window * max(c, block.weights.shape[-1]))))
-    per_window = int(np.prod(transformer._frames.in_time(c, t)))
+    per_window = int(np.prod(block.centre.shape[:2])) * len(transformer.times_)
     return max(1, MAX_VALUES // per_window)
 
 
@@ -85,8 +85,8 @@ def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
 def _of_spectrogram(block: BlockReadOut, X: Array, places: list[Array]) -> Array:
     """Contributions (n, c, s, r) of a spectrogram."""
     spectrogram: SpectrogramTensor = block.transformer
-    frames = replace(spectrogram._frames, n_quantiles=None)
-    values = compute_tensors(X, frames, n_jobs=spectrogram.n_jobs).astype(np.float64)
+    frames = spectrogram._frames
+    values = frames.in_time(*without_offset(X, frames.dtype, frames.unit)).astype(np.float64)
     if spectrogram.n_quantiles_ is None:
         made = frame_contributions(values, block.weights, block.centre)
     else:

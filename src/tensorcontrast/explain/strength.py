@@ -9,7 +9,7 @@ correlation that is given is that over the other half, which had no part in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,10 +79,6 @@ class Strength:
     term: Term
     against: Term | None
     """What the amplitude is divided by; None for one amplitude."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-r"""The container of model files and checkpoints: a JSON header and arrays, checksummed, no pickle.
+r"""The container of model files: a JSON header and arrays, checksummed, no pickle.
 
 Layout, little-endian::
 
-    8  magic, such as "TCMODEL\0"
+    8  magic "TCMODEL\0"
     4  format version          4  zero
     8  size of the whole file  8  length of the header
     …  header, JSON in UTF-8, with a table of the arrays
@@ -21,7 +21,6 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,7 @@ from tensorcontrast.utils.names import listed
 
 Array = NDArray[Any]
 
+MAGIC, VERSION = b"TCMODEL\0", 1
 _PREFIX = struct.Struct("<8sIIQQ")
 _DIGEST = hashlib.sha256().digest_size
 _ALIGN = 64
@@ -50,17 +50,6 @@ MAX_HEADER_BYTES, MAX_OBJECTS = 16 << 20, 100_000
 #: Most axes of an array, as in NumPy 1.
 MAX_AXES = 32
 _DTYPES = {"<f4", "<f8", "<i8", "<i4", "|b1", "|i1", "|u1"}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file: how it begins, what messages call it, and what its header must have."""
-
-    magic: bytes
-    version: int
-    name: str
-    made_by: str
-    keys: frozenset[str]
 
 
 def plain_array(array: Array, where: str) -> Array:
@@ -73,8 +62,8 @@ def plain_array(array: Array, where: str) -> Array:
     return plain.astype(plain.dtype.newbyteorder("<"), copy=False)
 
 
-def write(path: Path, kind: Kind, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a file in one piece or not at all; arrays as :func:`plain_array` gives them."""
+def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a model file in one piece or not at all; arrays as :func:`plain_array` gives them."""
     table: list[dict[str, Any]] = []
     at = 0
     for name, array in arrays.items():
@@ -83,11 +72,11 @@ def write(path: Path, kind: Kind, header: Mapping[str, Any], arrays: Mapping[str
     text = json.dumps({**header, "arrays": table}, allow_nan=False).encode()
     over = _over_limit(text)
     if over:
-        raise InvalidInputError(f"{path}: the {kind.name} is not written: {over}")
+        raise InvalidInputError(f"{path}: the model is not written: {over}")
     start = -(-(_PREFIX.size + len(text)) // _ALIGN) * _ALIGN
     total = start + at + _DIGEST
     body = bytearray(start + at)
-    _PREFIX.pack_into(body, 0, kind.magic, kind.version, 0, total, len(text))
+    _PREFIX.pack_into(body, 0, MAGIC, VERSION, 0, total, len(text))
     body[_PREFIX.size : _PREFIX.size + len(text)] = text
     for entry, array in zip(table, arrays.values(), strict=True):
         offset = start + entry["offset"]
@@ -97,8 +86,8 @@ def write(path: Path, kind: Kind, header: Mapping[str, Any], arrays: Mapping[str
         file.write(hashlib.sha256(body).digest())
 
 
-def read(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Header and arrays of a file of this kind.
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and arrays of a model file.
 
     Raises
     ------
@@ -108,55 +97,54 @@ def read(path: Path, kind: Kind) -> tuple[dict[str, Any], dict[str, Array]]:
         The file is something else, ends too early, has other contents than were written, or
         comes from a newer version.
     """
-    raw = _content(path, kind)
-    header, start = _header(path, raw, kind)
+    raw = _content(path)
+    header, start = _header(path, raw)
     try:
         return header, _arrays(header["arrays"], raw, start)
     except FileError as error:
         raise type(error)(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise not_described(path, kind, error) from error
+        raise not_described(path, error) from error
 
 
-def not_described(path: Path, kind: Kind, error: Exception) -> DamagedFileError:
+def not_described(path: Path, error: Exception) -> DamagedFileError:
     """Return the error of a whole file whose header makes no sense."""
     return DamagedFileError(
-        f"{path} has a right checksum but its header does not describe a {kind.name}: "
-        f"{listed([error])}"
+        f"{path} has a right checksum but its header does not describe a model: {listed([error])}"
     )
 
 
-def _content(path: Path, kind: Kind) -> bytes:
+def _content(path: Path) -> bytes:
     """Bytes of a file; of a file of another kind the first ones only."""
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise FileError(f"{path} cannot be read: it is no file")  # a pipe waits for ever
         with path.open("rb") as file:
             start = file.read(_PREFIX.size)
-            return start + (file.read() if start[: len(kind.magic)] == kind.magic else b"")
+            return start + (file.read() if start[: len(MAGIC)] == MAGIC else b"")
     except FileNotFoundError:
-        raise DataNotFoundError(f"no {kind.name} file at {path}") from None
+        raise DataNotFoundError(f"no model file at {path}") from None
     except MemoryError as error:
         raise FileError(f"{path}: too large for the memory of this machine") from error
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _header(path: Path, raw: bytes, kind: Kind) -> tuple[dict[str, Any], int]:
+def _header(path: Path, raw: bytes) -> tuple[dict[str, Any], int]:
     """Header and start of the arrays, after all checks that need no trust in the contents."""
     if not raw:
-        raise TruncatedFileError(f"{path} is empty; save the {kind.name} again")
-    if raw[: len(kind.magic)] != kind.magic[: len(raw)]:
+        raise TruncatedFileError(f"{path} is empty; save the model again")
+    if raw[: len(MAGIC)] != MAGIC[: len(raw)]:
         raise ForeignFileError(
-            f"{path} is not a tensorcontrast {kind.name}: it begins with {raw[:8]!r}; "
-            f"{kind.name} files are written by {kind.made_by}"
+            f"{path} is not a tensorcontrast model: it begins with {raw[:8]!r}; model files are "
+            "written by .save(path)"
         )
     if len(raw) < _PREFIX.size + _DIGEST:
         raise TruncatedFileError(f"{path} ends after {len(raw)} bytes, before its header")
     _, version, _, total, length = _PREFIX.unpack_from(raw)
-    if version > kind.version:
+    if version > VERSION:
         raise NewerFileError(
-            f"{path} has format {version}; this version reads up to {kind.version}: "
+            f"{path} has format {version}; this version reads up to {VERSION}: "
             "update tensorcontrast"
         )
     if len(raw) < total:
@@ -178,8 +166,8 @@ def _header(path: Path, raw: bytes, kind: Kind) -> tuple[dict[str, Any], int]:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DamagedFileError(f"{path} has a header that is not JSON: {error}") from error
-    if not isinstance(header, dict) or not kind.keys | {"arrays"} <= set(header):
-        raise DamagedFileError(f"{path} has a header without {' or '.join(kind.keys)} or arrays")
+    if not isinstance(header, dict) or not {"model", "arrays"} <= set(header):
+        raise DamagedFileError(f"{path} has a header without model or arrays")
     return header, start
 
 

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.augment.base import Augmentation
@@ -40,16 +39,14 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.io import container
+from tensorcontrast.utils import checks
 from tensorcontrast.utils.names import listed
 from tensorcontrast.version import __version__
 
 Array = NDArray[Any]
 
-KIND = container.Kind(b"TCMODEL\0", 1, "model", ".save(path)", frozenset({"model"}))
 #: Parameters that act on the machine, not on the model; a loaded model has their defaults.
 MACHINE_PARAMETERS = frozenset({"callback", "n_jobs", "verbose"})
-#: Most parameters, and most learned attributes, of one estimator in a file.
-MAX_ATTRIBUTES = 1_000
 #: Learned attributes in which NaN says that a sweep had no such term.
 _MAY_BE_NAN = {"history_"}
 #: Module of every class that a file may name; it is imported when it is needed, torch never here.
@@ -151,12 +148,6 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
             "update tensorcontrast"
         )
     cls: Any = getattr(import_module(f"tensorcontrast.{module}"), state["class"])
-    for part in ("params", "learned"):
-        if len(state[part]) > MAX_ATTRIBUTES:
-            raise DamagedFileError(
-                f"the file's {state['class']} has {len(state[part])} entries in {part!r}; at most "
-                f"{MAX_ATTRIBUTES} are read"
-            )
     unknown = set(state["params"]) - set(cls._get_param_names())
     if unknown:
         raise NewerFileError(
@@ -167,7 +158,10 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
         k: _unpack(v, arrays) for k, v in state["params"].items() if k not in MACHINE_PARAMETERS
     }
     model = cls(**params)
-    _check_params(model, params)
+    constraints = getattr(cls, "_parameter_constraints", {})
+    # Those that a file cannot hold are None and go unchecked.
+    given = {k: v for k, v in params.items() if v is not None and k in constraints}
+    checks.check_settings(constraints, given, state["class"])
     for name, value in state["learned"].items():
         if not name.endswith("_") or name.startswith("_"):
             raise DamagedFileError(f"{listed([name])} is not the name of a learned attribute")
@@ -198,16 +192,6 @@ def _check_finite(name: str, value: Any) -> None:
             _check_finite(name, item)
 
 
-def _check_params(model: Any, params: dict[str, Any]) -> None:
-    """Check parameters as ``fit`` does; those that a file cannot hold are None and go unchecked."""
-    constraints = getattr(model, "_parameter_constraints", {})
-    given = {k: v for k, v in params.items() if v is not None and k in constraints}
-    try:
-        validate_parameter_constraints(constraints, given, type(model).__name__)
-    except InvalidParameterError as error:
-        raise DamagedFileError(str(error)) from None
-
-
 # -------------------------------------------------------------------- files
 
 
@@ -232,7 +216,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "model": state,
         "channels": _names(model),
     }
-    container.write(Path(path), KIND, header, packer.arrays)
+    container.write(Path(path), header, packer.arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -259,7 +243,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     CPD(random_state=0, rank=2)
     """
     path = Path(path)
-    header, arrays = container.read(path, KIND)
+    header, arrays = container.read(path)
     try:
         if not header["model"]["learned"]:
             raise DamagedFileError("the model was never fitted")
@@ -271,7 +255,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
     except Exception as error:  # whatever a forged description leads to
-        raise container.not_described(path, KIND, error) from error
+        raise container.not_described(path, error) from error
 
 
 class SavedMixin:

@@ -121,7 +121,7 @@ def _report(
             ("labelled by", ", ".join(people) or "—"),
             ("time per label", f"{np.median(seconds):.1f} s" if seconds else "—"),
             ("time in all", f"{sum(seconds) / 60:.1f} min" if seconds else "—"),
-            ("decided by", str(what_decides(model))),
+            ("decided by", what_decides(model)["classifier"]),
         ],
         figures=figures,
         notes=[f"Single events, with who and when, are in {project.path.name}."],

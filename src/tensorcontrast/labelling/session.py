@@ -23,7 +23,6 @@ from tensorcontrast.classify.block_rows import unit_rows
 from tensorcontrast.classify.linear import fit_logistic
 from tensorcontrast.classify.stopping import (
     AccuracyEstimate,
-    changed_predictions,
     estimate_from_answers,
     represented_windows,
 )
@@ -311,7 +310,7 @@ class Labelling:
         """Find how many answers differ from those of ten labels ago, where these are kept."""
         before = [(n, guess) for n, guess in self._earlier if n < n_labels]
         old = [guess for n, guess in before if n <= n_labels - N_LAST_LABELS]
-        self._changed = changed_predictions(old[-1], self._guess) if old else None
+        self._changed = float(np.mean(old[-1] != self._guess)) if old else None
         self._earlier = [*before[-2 * N_LAST_LABELS :], (n_labels, self._guess)]
 
     def _suggest(self, y: Array) -> None:

@@ -13,7 +13,6 @@ from tensorcontrast.report.style import BLUE, GREY, INK, MUTED, VERMILION, new_f
 from tensorcontrast.report.text import plain
 
 if TYPE_CHECKING:
-    from tensorcontrast.classify.deciding import Decision
     from tensorcontrast.classify.evaluation import AnswerScores
 
 __all__ = [
@@ -37,7 +36,7 @@ def report_of_answers(
     title: str,
     leakage: str = "",
     command: str = "",
-    decision: Decision | None = None,
+    decision: Mapping[str, Any] | None = None,
     alone: Mapping[str, float] | None = None,
 ) -> ReportData:
     """Gather what the page shows.
@@ -51,8 +50,8 @@ def report_of_answers(
         What train and test share, where that was allowed.
     command : str
         That writes the page again.
-    decision : Decision, optional
-        What decides.
+    decision : mapping, optional
+        See :func:`tensorcontrast.classify.deciding.what_decides`.
     alone : mapping, optional
         See :func:`tensorcontrast.classify.deciding.agreement_of_parts`.
     """
@@ -193,16 +192,18 @@ def _abstentions(scores: AnswerScores) -> str:
     return f"{message}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
 
 
-def decision_facts(decision: Decision, alone: Mapping[str, float]) -> list[tuple[str, str]]:
+def decision_facts(
+    decision: Mapping[str, Any], alone: Mapping[str, float]
+) -> list[tuple[str, str]]:
     """Say what decides, as facts of a report."""
-    rows = [("decided by", str(decision))]
+    rows = [("decided by", decision["classifier"])]
     names = {"features": "features alone", "blocks": "blocks alone"}
     rows += [(names[key], f"same answer for {share:.1%}") for key, share in alone.items()]
-    rows.append(("softmax temperature", f"{decision.temperature:.3g}"))
-    if decision.smooth:
+    rows.append(("softmax temperature", f"{decision['temperature']:.3g}"))
+    if decision["smooth"]:
         rows.append(("neighbouring windows", "count (Viterbi)"))
-    if decision.abstain is not None:
-        rows.append(("no answer below", f"{decision.abstain:g}"))
+    if decision["abstain"] is not None:
+        rows.append(("no answer below", f"{decision['abstain']:g}"))
     return rows
 
 

@@ -25,7 +25,6 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import less_offset, offsets_between
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
-from tensorcontrast.tensorize.stft import pool_quantiles
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.arrays import as_float
 
@@ -35,8 +34,6 @@ Linear = Callable[[Sequence[Array]], Array]
 
 STRIP = 64
 """Windows whose values are computed at a time, always from multiples of this on."""
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -97,18 +94,26 @@ class SignalBlocks:
 
     def values(self, X: Array) -> list[Array]:
         """Values (m, v_b) of each block of some signals (m, c, t)."""
-        found = self._quick_values(as_float(X)) if self._quick else None
-        if found is None:
-            found = [
-                _counts(t, X)
-                if type(t) is ConvolutionFeatures
-                else np.asarray(checks.plain_output(t, X)).reshape(len(X), -1)
-                for t in self.transformers
-            ]
-        for values, counted in zip(found, self._of_counts, strict=True):
+        X = as_float(X)
+        with np.errstate(invalid="ignore"):  # NaN where there is one
+            low, high = X.min(axis=2), X.max(axis=2)
+            largest = max(float(high.max()), -float(low.min()))
+            offset = offsets_between(low, high)
+        made: dict[tuple[Any, float], tuple[Array, Array | None]] = {}
+        out = []
+        for transformer, counted in zip(self.transformers, self._of_counts, strict=True):
+            if _takes_units(transformer) and _fits(transformer, X, largest):
+                key = transformer.input_dtype, transformer.unit_
+                if key not in made:
+                    made[key] = less_offset(X, offset, *key)
+                values = transformer.values(*made[key])
+            else:
+                values = np.asarray(checks.plain_output(transformer, X))
+            values = values.reshape(len(X), -1)
             if counted is not None:
                 values -= counted[0]
-        return found
+            out.append(values)
+        return out
 
     @cached_property
     def _of_counts(self) -> list[tuple[Array, Array] | None]:
@@ -117,38 +122,6 @@ class SignalBlocks:
             (mean_counts(t), components_of_counts(t)) if type(t) is ConvolutionFeatures else None
             for t in self.transformers
         ]
-
-    @property
-    def _quick(self) -> bool:
-        """Whether all blocks are those of this library, for signals without gaps in float32."""
-        return all(map(_is_quick, self.transformers))
-
-    def _quick_values(self, X: Array) -> list[Array] | None:
-        """Values from one look at offsets and range; None where a transformer must look itself."""
-        shape = (self.transformers[0].n_channels_in_, self.transformers[0].n_times_in_)
-        if X.shape[1:] != shape or not len(X):
-            return None
-        low, high = X.min(axis=2), X.max(axis=2)  # NaN where there is one
-        limit = min(map(_limit, self.transformers))
-        if not (float(high.max()) <= limit and float(low.min()) >= -limit):
-            return None
-        offset = offsets_between(low, high)
-        out: list[Array] = []
-        unit: float | None = None
-        signals = (X, offset)
-        for transformer in self.transformers:
-            if transformer.unit_ != unit:
-                unit = float(transformer.unit_)
-                signals = less_offset(X, offset, _FLOAT32, unit)
-            if type(transformer) is SpectrogramTensor:
-                found = _spectrogram(transformer, *signals)
-                largest = max(float(found.max()), -float(found.min()))
-                if largest and not 1e-36 < largest < 1e36:
-                    return None
-            else:
-                found = _counted(transformer, *signals)
-            out.append(found)
-        return out
 
     # --------------------------------------------------------------------------------- rows
 
@@ -175,50 +148,37 @@ class SignalBlocks:
         return [p.reshape(len(rows), *d) for p, d in zip(parts, self.dims, strict=True)]
 
 
+def block_names(transformers: Sequence[Any]) -> list[str]:
+    """Names of the blocks of these transformers; those that are alike are numbered."""
+    names = [
+        "spectrogram"
+        if isinstance(t, SpectrogramTensor)
+        else "random convolutions"
+        if isinstance(t, ConvolutionFeatures)
+        else type(t).__name__
+        for t in transformers
+    ]
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: k + 1].count(name)}"
+        for k, name in enumerate(names)
+    ]
+
+
 # ------------------------------------------------------------------------- values of one block
 
 
-def _is_quick(transformer: Any) -> bool:
-    if type(transformer) is SpectrogramTensor:
-        return transformer.missing == "error" and transformer._frames.dtype == np.float32
-    return type(transformer) is ConvolutionFeatures
+def _takes_units(transformer: Any) -> bool:
+    """Whether a transformer is of this library and takes no gaps: it shares units and offsets."""
+    kind = type(transformer)
+    return kind is ConvolutionFeatures or (
+        kind is SpectrogramTensor and transformer.missing == "error"
+    )
 
 
-def _limit(transformer: SpectrogramTensor | ConvolutionFeatures) -> float:
-    """Largest magnitude of a signal that the values can be computed of."""
-    most = float(np.finfo(np.float32).max)
-    if isinstance(transformer, SpectrogramTensor):
-        return most / (2 * transformer.n_fft_) * float(transformer.unit_)
-    return most / 1e3 * float(transformer.unit_)
-
-
-def _spectrogram(transformer: SpectrogramTensor, X: Array, offset: Array | None) -> Array:
-    """Spectrograms (m, d) of signals in the unit, less their offsets."""
-    frames = transformer._frames
-    tensors = np.empty((len(X), *frames.in_time(*X.shape[1:])), np.float32)
-    frames.fill_centred(X, offset, tensors)
-    if frames.n_quantiles is None:
-        return tensors.reshape(len(X), -1)
-    pooled = np.empty((len(X), *transformer.output_shape_), np.float32)
-    pool_quantiles(tensors, pooled)
-    return pooled.reshape(len(X), -1)
-
-
-def _counted(transformer: ConvolutionFeatures, X: Array, offset: Array | None) -> Array:
-    """Positions (m, v) above each bias."""
-    bank = transformer._bank
-    step = bank.convolve.step
-    counts = [
-        bank.counts(X[a : a + step], None if offset is None else offset[a : a + step])
-        for a in range(0, len(X), step)
-    ]
-    return (counts[0] if len(counts) == 1 else np.concatenate(counts)).reshape(len(X), -1)
-
-
-def _counts(transformer: ConvolutionFeatures, X: Array) -> Array:
-    """Positions (m, v) above each bias, of signals of any kind."""
-    ppv = transformer.ppv(X) * np.float32(transformer._bank.convolve.positions)
-    return np.ascontiguousarray(in_order_of_counts(transformer, ppv.T).T)
+def _fits(transformer: Any, X: Array, largest: float) -> bool:
+    """Whether the values of signals can be computed; else the transformer says why not."""
+    kind = transformer.n_channels_in_, transformer.n_times_in_
+    return bool(X.shape[1:] == kind and largest <= transformer.limit_)
 
 
 def in_order_of_counts(transformer: ConvolutionFeatures, columns: Array) -> Array:
@@ -231,11 +191,11 @@ def in_order_of_counts(transformer: ConvolutionFeatures, columns: Array) -> Arra
 def mean_counts(transformer: ConvolutionFeatures) -> Array:
     """Mean of each count (v,) over the windows of the fit."""
     mean = in_order_of_counts(transformer, transformer.mean_[:, None])[:, 0]
-    return np.asarray(mean * np.float32(transformer._bank.convolve.positions))
+    return np.asarray(mean * np.float32(transformer._kernels.positions))
 
 
 def components_of_counts(transformer: ConvolutionFeatures) -> Array:
     """Matrix (v, d) from counts less their means to principal components of the PPV."""
     columns = in_order_of_counts(transformer, transformer._projection)
-    columns /= np.float32(transformer._bank.convolve.positions)
+    columns /= np.float32(transformer._kernels.positions)
     return columns

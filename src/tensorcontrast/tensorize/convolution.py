@@ -6,18 +6,13 @@ kernel and dilation, m = k·d·b values of PPV per window, p principal component
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import joblib
 import numpy as np
 import scipy.linalg
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,19 +26,15 @@ from tensorcontrast.recordings.signals import (
     warn_if_transposed,
     without_offset,
 )
+from tensorcontrast.tensorize.base import WindowTransformer
 from tensorcontrast.utils import checks, threads
 from tensorcontrast.utils.estimators import ComponentNamesMixin, assign_learned
 
+MAX_LEARNING_WINDOWS = 2048
+"""Windows that the principal components are learned from, at most."""
 
-@dataclass(frozen=True)
-class ConvolutionTuning:
-    """Tuning numbers of what is learned from windows."""
-
-    #: Windows from which the principal components are learned.
-    max_learning_windows: int = 2048
-    #: Windows from which the biases are learned.
-    max_bias_windows: int = 128
-
+MAX_BIAS_WINDOWS = 128
+"""Windows that the biases are learned from, at most."""
 
 MIN_POSITIONS = 256
 """Windows of s times as many samples are convolved at every s-th position."""
@@ -78,7 +69,7 @@ _MAX_COMPARED = 1 << 18
 _FLOAT32 = np.dtype(np.float32)
 
 
-class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
+class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
     """Principal components of random-convolution features, with the kernels of MiniRocket.
 
     Each window is convolved with 84 fixed kernels (nine weights, three of them 2 and six −1) at
@@ -160,8 +151,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     ((40, 8), (40, 4704))
     """
 
-    #: Learned attributes whose names do not end in an underscore.
-    _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_bank")
+    _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_kernels")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_biases": [Interval(Integral, 1, None, closed="left")],
@@ -173,9 +163,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             None,
         ],
     }
-
-    #: Limits of the work of a fit; tests set others.
-    _tuning: ConvolutionTuning = ConvolutionTuning()
 
     def __init__(
         self,
@@ -213,7 +200,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             warn_if_transposed(signals.shape, way="pass Recordings with named channels")
         check_finite(signals)
         unit = float32_unit(typical_spread(some_windows(signals)))
-        _check_range(signals, unit)
+        check_finite(signals, limit=_limit(unit))
         assign_learned(self, self._learn(signals, unit))
         return self
 
@@ -226,14 +213,22 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
     def _learn(self, X: np.ndarray, unit: float) -> dict[str, Any]:
         """Return the learned attributes of finite windows, divided by ``unit`` first."""
         _, n_channels, n_times = X.shape
-        X = X[:: -(-len(X) // self._tuning.max_learning_windows)]
+        X = X[:: -(-len(X) // MAX_LEARNING_WINDOWS)]
         steps = dilation_steps(n_times)
-        weights = _draw_channels(_generator(self.random_state), len(steps), n_channels)
+        seed = self.random_state
+        rng = (
+            np.random.default_rng(int(seed))
+            if isinstance(seed, Integral)
+            else checks.generator(seed)
+        )
+        weights = _draw_channels(rng, len(steps), n_channels)
         weights = weights * _inverse_sds(X, unit)
-        some = X[:: -(-len(X) // self._tuning.max_bias_windows)]
-        biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit, self.n_jobs)
-        bank = _KernelBank(steps, weights, biases, n_times, float(unit))
-        values = bank.ppv(X, self.n_jobs)
+        some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]
+        with threads.jobs(self.n_jobs):
+            biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit)
+        kernels = _Kernels(steps, weights, n_times, float(unit), biases)
+        values = np.empty((len(X), biases.size), np.float32)
+        self._in_blocks(kernels.ppv, X, values, _ROWS)
         pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
         mean, scale, components, explained_variance = pca
         return {
@@ -248,7 +243,7 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             "n_channels_in_": n_channels,
             "n_times_in_": n_times,
             "_projection": _projection(components, scale),
-            "_bank": bank,
+            "_kernels": kernels,
         }
 
     def transform(self, X: Any) -> np.ndarray:
@@ -265,7 +260,14 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Principal components of the PPV.
         """
         signals = self._check_signals(X)
-        return self._bank.project(signals, self.mean_, self._projection, self.n_jobs)
+
+        def project(some: np.ndarray) -> np.ndarray:
+            rows = self._kernels.ppv(some) - self.mean_
+            # One product per window: what BLAS makes of a row of many depends on its place.
+            return np.matmul(rows[:, None], self._projection)[:, 0]
+
+        out = np.empty((len(signals), len(self.components_)), np.float32)
+        return self._in_blocks(project, signals, out, _ROWS)
 
     def ppv(self, X: Any) -> np.ndarray:
         """Return the proportions of positive values, before centring, scaling and PCA.
@@ -281,7 +283,8 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Values in [0, 1]; columns go over kernels, dilations and biases, the last fastest.
         """
         signals = self._check_signals(X)
-        return self._bank.ppv(signals, self.n_jobs)
+        out = np.empty((len(signals), len(self.mean_)), np.float32)
+        return self._in_blocks(self._kernels.ppv, signals, out, _ROWS)
 
     def outputs(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the outputs of all kernels at each dilation, and the part of each channel in them.
@@ -299,17 +302,16 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
             Sums to the outputs, to rounding.
         """
         signals = self._check_signals(X)
-        n, c, _ = signals.shape
 
-        def convolve(some: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-            convolutions = _Convolutions(self.dilations_, weights, self.n_times_in_, self.unit_)
-            shape = (convolutions.positions, n, convolutions.n_kernels)
-            return (values.reshape(shape).swapaxes(0, 1) for values in convolutions(some))
+        def outputs(some: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
+            one = _Kernels(self.dilations_, weights, self.n_times_in_, self.unit_)
+            made = one.outputs(*without_offset(some, _FLOAT32, self.unit_))
+            return (values.swapaxes(0, 1) for values in made)
 
-        whole = convolve(signals, self.channel_weights_)
+        whole = outputs(signals, self.channel_weights_)
         own = [
-            convolve(signals[:, i : i + 1], self.channel_weights_[:, :, i : i + 1])
-            for i in range(c)
+            outputs(signals[:, [i]], self.channel_weights_[:, :, [i]])
+            for i in range(self.n_channels_in_)
         ]
         with threads.single("blas"):
             for values, *parts in zip(whole, *own, strict=True):
@@ -321,36 +323,24 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return max(1, self.n_times_in_ // MIN_POSITIONS)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without what can be rebuilt."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in self._learned_private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and rebuild what it leaves out."""
-        super().__setstate__(state)
-        if hasattr(self, "components_"):
-            self._rebuild()
-
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""
         self._projection = _projection(self.components_, self.scale_)
-        self._bank = _KernelBank(
-            self.dilations_, self.channel_weights_, self.biases_, self.n_times_in_, self.unit_
+        self._kernels = _Kernels(
+            self.dilations_, self.channel_weights_, self.n_times_in_, self.unit_, self.biases_
         )
 
-    def _check_signals(self, X: Any) -> np.ndarray:
-        """Return ``X`` as an array of windows like those of `fit`."""
-        check_is_fitted(self)
-        signals = as_signals(X, way="")
-        n_channels, n_times = self.n_channels_in_, self.n_times_in_
-        if signals.shape[1:] != (n_channels, n_times):
-            raise InvalidInputError(
-                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
-                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
-            )
-        _check_range(signals, self.unit_)
-        return signals
+    def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        """Count (n, d, b, k) positions above each bias; signals are in ``unit_``, less offsets."""
+        return self._kernels.counts(X, offset)
+
+    input_dtype = _FLOAT32
+    """Type of the signals that :meth:`values` takes."""
+
+    @property
+    def limit_(self) -> float:
+        """Largest magnitude of a sample whose convolutions float32 can hold."""
+        return _limit(self.unit_)
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -377,25 +367,16 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         for name, shape in expected.items():
             values = getattr(self, name)
             dtype = np.dtype(np.int64 if name == "dilations_" else np.float32)
-            if not isinstance(values, np.ndarray):
-                raise InvalidInputError(f"{name} of ConvolutionFeatures is no array; fit again")
-            if values.shape != shape or values.dtype != dtype:
+            if np.shape(values) != shape or np.asarray(values).dtype != dtype:
                 raise InvalidInputError(
-                    f"{name} of ConvolutionFeatures is {values.dtype} of shape {values.shape}, not "
-                    f"{dtype} of shape {shape} as for windows of {self.n_channels_in_} channels "
-                    f"and {self.n_times_in_} samples; fit again"
+                    f"{name} of ConvolutionFeatures has shape {np.shape(values)}, not {shape} of "
+                    f"{dtype} as for windows of {self.n_channels_in_} channels and "
+                    f"{self.n_times_in_} samples; fit again"
                 )
-            if not np.isfinite(values).all():
-                raise InvalidInputError(f"{name} of ConvolutionFeatures is not finite; fit again")
-        if not np.array_equal(self.dilations_, steps):
-            raise InvalidInputError(
-                f"dilations_ of ConvolutionFeatures is {self.dilations_.tolist()}, not "
-                f"{steps.tolist()} as for windows of {self.n_times_in_} samples; fit again"
-            )
+        if not np.array_equal(self.dilations_, steps) or (self.scale_ <= 0).any():
+            raise InvalidInputError("dilations_ or scale_ of ConvolutionFeatures are out of range")
         if (np.diff(self.biases_, axis=2) < 0).any():
             raise InvalidInputError("biases_ of ConvolutionFeatures decreases; fit again")
-        if (self.scale_ <= 0).any():
-            raise InvalidInputError("scale_ of ConvolutionFeatures is not positive; fit again")
         self._rebuild()
 
     @property
@@ -407,18 +388,6 @@ class ConvolutionFeatures(ComponentNamesMixin, TransformerMixin, BaseEstimator):
         """Shape of the features of one window."""
         check_is_fitted(self)
         return (self._n_features_out,)
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of channels, as scikit-learn counts the second axis."""
-        return int(self.n_channels_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 # ---------------------------------------------------------------- kernels, dilations, channels
@@ -445,12 +414,6 @@ def dilation_steps(n_times: int) -> np.ndarray:
     return steps[steps <= longest]
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, Integral):
-        return np.random.default_rng(int(random_state))
-    return checks.generator(random_state)
-
-
 def _draw_channels(rng: np.random.Generator, n_dilations: int, n_channels: int) -> np.ndarray:
     """Draw the channels that each kernel sums: truth values (84, d, c).
 
@@ -474,130 +437,40 @@ def _inverse_sds(X: np.ndarray, unit: float) -> np.ndarray:
     return weights
 
 
-def _check_range(X: np.ndarray, unit: float) -> None:
-    """Raise for missing values, and for values whose convolutions float32 could not hold."""
-    check_finite(X, limit=float(np.finfo(np.float32).max) / 1e3 * unit)
+def _limit(unit: float) -> float:
+    return float(np.finfo(np.float32).max) / 1e3 * unit
 
 
 # ---------------------------------------------------------------- convolution and pooling
 
 
-class _KernelBank:
+class _Kernels:
     """Kernels with their dilations, channels and biases, prepared for windows of one length.
 
-    Everything that does not depend on the windows is computed here, once.
+    Position p of a kernel with dilation d reads the samples p·s + (−4, …, 4)·d, with zeros around
+    the window. The large level of a window is subtracted in float64, and from the zeros around it
+    as well: the weights of a kernel sum to 0, so that nothing else changes, and float32 keeps the
+    digits of what is on top of the level.
 
     Parameters
     ----------
     dilations : (d,) int array
     channel_weights : (k, d, c) array
-    biases : (k, d, b) array
-        Increasing along the last axis.
     n_times : int
         Samples of a window.
     unit : float
         Windows are divided by it first.
+    biases : (k, d, b) array, optional
+        Increasing along the last axis; needed to count.
     """
 
     def __init__(
         self,
         dilations: np.ndarray,
         channel_weights: np.ndarray,
-        biases: np.ndarray,
         n_times: int,
         unit: float,
-    ) -> None:
-        self.convolve = _Convolutions(dilations, channel_weights, n_times, unit)
-        self.shape = biases.shape
-        self.by_dilation = np.ascontiguousarray(biases.transpose(1, 2, 0))  # d, b, k
-        self.alone = self._tiled(1)
-
-    def ppv(self, X: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """PPV (n, m) of windows (n, c, t)."""
-        out = np.empty((len(X), *self.shape), np.float32)
-
-        def work(start: int) -> None:
-            self._count(X[start : start + _ROWS], out[start : start + _ROWS])
-
-        _in_threads(work, range(0, len(X), _ROWS), n_jobs)
-        return out.reshape(len(X), math.prod(self.shape))
-
-    def project(
-        self, X: np.ndarray, mean: np.ndarray, projection: np.ndarray, n_jobs: int | None
-    ) -> np.ndarray:
-        """(PPV − mean)·projection (n, p) of windows (n, c, t), without all PPV in memory."""
-        out = np.empty((len(X), projection.shape[1]), np.float32)
-
-        def work(start: int) -> None:
-            block = X[start : start + _ROWS]
-            values = np.empty((len(block), *self.shape), np.float32)
-            self._count(block, values)
-            rows = values.reshape(len(block), 1, -1)
-            rows -= mean
-            # One product per window: what BLAS makes of a row of many depends on its place.
-            np.matmul(rows, projection, out=out[start : start + _ROWS, None])
-
-        _in_threads(work, range(0, len(X), _ROWS), n_jobs)
-        return out
-
-    def _tiled(self, n: int) -> tuple[int, np.ndarray]:
-        """Positions that are compared in one go for n windows, and as many copies of the biases.
-
-        Long rows are compared and summed faster than short ones.
-        """
-        group = max(1, _POSITIONS_IN_A_ROW // n)
-        return group, np.tile(self.by_dilation, group * n)  # d, b, group·n·k
-
-    def _count(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the PPV of some windows to out (n, k, d, b)."""
-        step = self.convolve.step
-        for start in range(0, len(X), step):
-            some = X[start : start + step]
-            counts = self.counts(*without_offset(some, _FLOAT32, self.convolve.unit))
-            out[start : start + step] = counts.transpose(0, 3, 1, 2)
-        out /= np.float32(self.convolve.positions)
-
-    def counts(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
-        """Positions (n, d, b, k) above each bias, of up to ``step`` windows less their offsets."""
-        n, (k, d, n_biases) = len(X), self.shape
-        positions = self.convolve.positions
-        group, biases = self.alone if n == 1 else self._tiled(n)
-        rows = -(-positions // group)
-        # Positions behind the last one are above no bias.
-        outputs = np.empty((rows * group, n, k), np.float32)
-        outputs[positions:] = -np.inf
-        values = outputs.reshape(rows, group * n * k)
-        at_once = min(n_biases, max(1, _MAX_COMPARED // values.size))
-        above = np.empty((at_once, *values.shape), bool)
-        # Sums of bytes are the fastest, of up to 255 rows at a time.
-        parts = [above[:, i : i + 255].view(np.uint8) for i in range(0, rows, 255)]
-        out = np.empty((n, d, n_biases, k), np.float32)
-        for i in self.convolve.dilated(X, offset, outputs[:positions]):
-            for b in range(0, n_biases, at_once):
-                some = biases[i, b : b + at_once, None]
-                np.greater(values, some, out=above[: len(some)])
-                for part in parts:
-                    sums = np.add.reduce(part[: len(some)], axis=1, dtype=np.uint8)
-                    by_window = sums.reshape(len(some), group, n, k)
-                    found = np.add.reduce(by_window, axis=1, dtype=np.uint16).swapaxes(0, 1)
-                    if part is parts[0]:
-                        out[:, i, b : b + at_once] = found
-                    else:
-                        out[:, i, b : b + at_once] += found
-        return out
-
-
-class _Convolutions:
-    """Outputs of all kernels for blocks of up to ``step`` windows, dilation by dilation.
-
-    Position p of a kernel with dilation d reads the samples p·s + (−4, …, 4)·d, with zeros around
-    the window. The large level of a window is subtracted in float64, and from the zeros around it
-    as well: the weights of a kernel sum to 0, so that nothing else changes, and float32 keeps the
-    digits of what is on top of the level.
-    """
-
-    def __init__(
-        self, dilations: np.ndarray, channel_weights: np.ndarray, n_times: int, unit: float = 1.0
+        biases: np.ndarray | None = None,
     ) -> None:
         self.unit = unit
         self.dilations = [int(dilation) for dilation in dilations]
@@ -610,22 +483,20 @@ class _Convolutions:
         self.positions = -(-n_times // self.stride)
         self.pad = 4 * max(self.dilations)
         self.step = min(_ROWS, max(1, _BLOCK // (self.positions * (k + _TAPS * c))))
+        self.biases = None if biases is None else np.ascontiguousarray(biases.transpose(1, 2, 0))
+        self._tiled: dict[int, np.ndarray] = {}
 
-    def __call__(self, X: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield outputs (positions, n·k) of up to ``step`` windows, always in the same array.
+    def outputs(
+        self, X: np.ndarray, offset: np.ndarray | None, n_rows: int | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yield outputs (positions, n, k) of windows less their offsets, for each dilation.
 
-        One for each dilation.
-        """
-        values = np.empty((self.positions, len(X), self.n_kernels), np.float32)
-        for _ in self.dilated(*without_offset(X, _FLOAT32, self.unit), values):
-            yield values.reshape(self.positions, -1)
-
-    def dilated(self, X: np.ndarray, offset: np.ndarray | None, out: np.ndarray) -> Iterator[int]:
-        """Write the outputs of windows less their offsets to out (positions, n, k), and yield i.
-
-        That is the place of the dilation; the next one is written to the same array.
+        It is always the same array. With ``n_rows`` it has so many positions, and those behind the
+        last one are −∞.
         """
         n, c, s, size = len(X), self.n_channels, self.stride, self.positions
+        out = np.empty((n_rows or size, n, self.n_kernels), np.float32)
+        out[size:] = -np.inf
         length = self.n_times + 2 * self.pad + s
         padded = np.zeros((n, c, length), np.float32)
         if offset is not None:
@@ -633,9 +504,9 @@ class _Convolutions:
         padded[:, :, self.pad : self.pad + self.n_times] = X
         shifted = np.empty((n, _TAPS, c, size), np.float32)
         taps = shifted.reshape(n, _TAPS * c, size).transpose(0, 2, 1)
-        by_window = out.transpose(1, 0, 2)
+        by_window = out[:size].transpose(1, 0, 2)
         item = padded.itemsize
-        for i, (dilation, weights) in enumerate(zip(self.dilations, self.weights, strict=True)):
+        for dilation, weights in zip(self.dilations, self.weights, strict=True):
             shifted[...] = np.ndarray(
                 shifted.shape,
                 np.float32,
@@ -645,35 +516,72 @@ class _Convolutions:
             )
             # One product per window, so that blocks of other windows give the same numbers.
             np.matmul(taps, weights, out=by_window)
-            yield i
+            yield out
+
+    def ppv(self, X: np.ndarray) -> np.ndarray:
+        """PPV (n, k·d·b) of some windows (n, c, t)."""
+        counts = self.counts(*without_offset(X, _FLOAT32, self.unit))
+        by_kernel = counts.transpose(0, 3, 1, 2).reshape(len(X), -1)
+        return by_kernel / np.float32(self.positions)
+
+    def counts(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        """Positions (n, d, b, k) above each bias, of windows less their offsets."""
+        step = self.step
+        parts = [
+            self._counts(X[a : a + step], None if offset is None else offset[a : a + step])
+            for a in range(0, len(X), step)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _counts(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        assert self.biases is not None
+        d, n_biases, k = self.biases.shape
+        n = len(X)
+        # Long rows of positions are compared and summed faster than short ones.
+        group = max(1, _POSITIONS_IN_A_ROW // n)
+        rows = -(-self.positions // group)
+        if n not in self._tiled:
+            self._tiled[n] = np.tile(self.biases, group * n)  # d, b, group·n·k
+        biases = self._tiled[n]
+        width = group * n * k
+        at_once = min(n_biases, max(1, _MAX_COMPARED // (rows * width)))
+        above = np.empty((at_once, rows, width), bool)
+        # Sums of bytes are the fastest, of up to 255 rows at a time.
+        parts = [above[:, i : i + 255].view(np.uint8) for i in range(0, rows, 255)]
+        out = np.zeros((n, d, n_biases, k), np.float32)
+        for i, outputs in enumerate(self.outputs(X, offset, rows * group)):
+            values = outputs.reshape(rows, width)
+            for b in range(0, n_biases, at_once):
+                some = biases[i, b : b + at_once, None]
+                np.greater(values, some, out=above[: len(some)])
+                for part in parts:
+                    sums = np.add.reduce(part[: len(some)], axis=1, dtype=np.uint8)
+                    by_window = sums.reshape(len(some), group, n, k)
+                    found = np.add.reduce(by_window, axis=1, dtype=np.uint16).swapaxes(0, 1)
+                    out[:, i, b : b + at_once] += found
+        return out
 
 
 def _quantile_biases(
-    X: np.ndarray,
-    dilations: np.ndarray,
-    channel_weights: np.ndarray,
-    n_biases: int,
-    unit: float,
-    n_jobs: int | None,
+    X: np.ndarray, dilations: np.ndarray, channel_weights: np.ndarray, n_biases: int, unit: float
 ) -> np.ndarray:
     """Biases (k, d, b): quantiles of the outputs for windows (n, c, t), and a margin."""
     at = (np.arange(n_biases) + 0.5) / n_biases
     biases = np.empty((*channel_weights.shape[:2], n_biases), np.float32)
 
     def work(i: int) -> None:
-        weights = channel_weights[:, i : i + 1]
-        convolve = _Convolutions(dilations[i : i + 1], weights, X.shape[2], unit)
-        k, size, step = convolve.n_kernels, convolve.positions, convolve.step
-        outputs = np.empty((k, len(X), size), np.float32)
-        for start in range(0, len(X), step):
-            some = X[start : start + step]
-            for values in convolve(some):
-                by_window = values.reshape(size, len(some), k)
-                outputs[:, start : start + step] = by_window.transpose(2, 1, 0)
-        for one, found in zip(outputs, biases[:, i], strict=True):
-            found[:] = np.quantile(one, at, overwrite_input=True) + BIAS_MARGIN
+        one = _Kernels(dilations[i : i + 1], channel_weights[:, i : i + 1], X.shape[2], unit)
+        outputs = np.empty((one.n_kernels, len(X), one.positions), np.float32)
+        for start in range(0, len(X), one.step):
+            some = X[start : start + one.step]
+            for values in one.outputs(*without_offset(some, _FLOAT32, unit)):
+                outputs[:, start : start + one.step] = values.transpose(2, 1, 0)
+        for kernel, found in zip(outputs, biases[:, i], strict=True):
+            found[:] = np.quantile(kernel, at, overwrite_input=True) + BIAS_MARGIN
 
-    _in_threads(work, range(len(dilations)), n_jobs)
+    with threads.single("blas"):
+        for _ in threads.mapped(work, range(len(dilations))):
+            pass
     return biases
 
 
@@ -722,17 +630,3 @@ def _column_scale(C: np.ndarray, exponent: float) -> np.ndarray:
     if exponent == 0 or not sds.any():
         return np.ones(len(sds))
     return np.asarray(np.maximum(sds, MIN_SD_RATIO * sds.max()) ** exponent)
-
-
-def _in_threads(work: Callable[[int], None], items: range, n_jobs: int | None) -> None:
-    with threads.single("blas"):
-        count = 1
-        if len(items) > 1:
-            count = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
-        if count <= 1:
-            for item in items:
-                work(item)
-            return
-        with ThreadPoolExecutor(min(count, len(items))) as pool:
-            for _ in pool.map(work, items):  # reading the results raises what a thread raised
-                pass

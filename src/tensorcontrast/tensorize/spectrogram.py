@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.errors import InvalidInputError
@@ -18,21 +17,24 @@ from tensorcontrast.recordings.signals import (
     float32_unit,
     some_windows,
     typical_spread,
+    without_offset,
 )
+from tensorcontrast.tensorize.base import HINT, WindowTransformer
 from tensorcontrast.tensorize.stft import (
-    HINT,
     REPRESENTATIONS,
     Frames,
-    automatic_frames,
-    compute_tensors,
     frame_sizes,
     make_window,
     n_frames,
 )
+from tensorcontrast.utils import checks
 from tensorcontrast.utils.arrays import float_type
 from tensorcontrast.utils.estimators import assign_learned, with_learned
 
-__all__ = ["REPRESENTATIONS", "SpectrogramTensor", "automatic_frames", "compute_tensors"]
+__all__ = ["SpectrogramTensor"]
+
+BLOCK_VALUES = 1 << 18
+"""Complex values that a thread works on at a time: they stay in the cache."""
 
 _HOMOGENEOUS = ("sqrt-magnitude", "magnitude")
 """Representations in which a factor of the signals is a factor of the tensors."""
@@ -41,7 +43,7 @@ _PAPER = {"har": (50.0, 64, 2), "sleep-edf": (100.0, 256, 32), "ptb-xl": (500.0,
 """Sampling rate (Hz), n_fft and hop of the paper's data."""
 
 
-class SpectrogramTensor(TransformerMixin, BaseEstimator):
+class SpectrogramTensor(WindowTransformer):
     """Short-time Fourier transform of every channel, as a tensor for decomposition.
 
     Signals [n, channel, time] become tensors [n, channel', frequency, frame]. Frame t holds the
@@ -75,8 +77,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         equal shares of them, from the smallest to the largest. They tell how strong a frequency is
         in its weakest and in its strongest moments, wherever these are in the window. None keeps
         the frames in time. Windows of fewer frames have as many quantiles as frames.
-    norm : {"backward", "ortho"}, default="backward"
-        "ortho" divides Z by √n_fft.
     floor : float, default=1e-3
         What is added before a logarithm, in units of Z.
     dtype : {"float32", "float64"}, default="float32"
@@ -121,7 +121,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
     (18, 33, 33)
     """
 
-    #: Learned attributes whose names do not end in an underscore.
     _learned_private: ClassVar[tuple[str, ...]] = ("_frames",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
@@ -130,11 +129,14 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         "window": [str, tuple, list],
         "representation": [StrOptions(set(REPRESENTATIONS))],
         "n_quantiles": [Interval(Integral, 1, None, closed="left"), None],
-        "norm": [StrOptions({"backward", "ortho"})],
         "floor": [Interval(Real, 0, None, closed="neither")],
         "dtype": [StrOptions({"float32", "float64"})],
         "missing": [StrOptions({"error", "mask"})],
-        "n_jobs": [Integral, None],
+        "n_jobs": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Integral, None, -1, closed="right"),
+            None,
+        ],
     }
 
     def __init__(
@@ -144,7 +146,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         hop: int | None = None,
         window: str | tuple[Any, ...] = "hann",
         representation: str = "sqrt-magnitude",
-        norm: str = "backward",
         floor: float = 1e-3,
         dtype: str = "float32",
         missing: str = "error",
@@ -156,7 +157,6 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         self.hop = hop
         self.window = window
         self.representation = representation
-        self.norm = norm
         self.floor = floor
         self.dtype = dtype
         self.missing = missing
@@ -169,7 +169,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
 
         Tensors are 18×33×33 for "har" (9 channels of 128 samples), 14×129×86 for "sleep-edf" (7 of
         3000) and 24×129×75 for "ptb-xl" (12 of 5000). The public code of ATD also divides the
-        transform of HAR, and of no other data, by √n_fft; pass ``norm="ortho"`` for that.
+        transform of HAR, and of no other data, by √n_fft.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         SpectrogramTensor
             Itself.
         """
-        self._check_params()
+        checks.check_parameters(self)
         self._check_rate(X)
         assign_learned(self, self._learn(X))
         return self
@@ -224,7 +224,7 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             n_quantiles = min(int(self.n_quantiles), n_frames(n_times, n_fft, hop))
         frames = self._make_frames(n_fft, hop, n_quantiles, unit)
         rate = 1.0 if self.fs is None else float(self.fs)
-        starts = hop * np.arange(frames.in_time(X.shape[1], n_times)[2])
+        starts = hop * np.arange(n_frames(n_times, n_fft, hop))
         return {
             "n_fft_": n_fft,
             "hop_": hop,
@@ -277,17 +277,37 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, *output_shape_)
             Tensors.
         """
-        X = self._check_signals(X)
-        missing = self.missing == "mask"
-        return compute_tensors(X, self._frames, n_jobs=self.n_jobs, missing=missing)
+        signals = self._check_signals(X)
+        out = np.empty((len(signals), *self.output_shape_), self._frames.dtype)
+        rows, f, _ = self.output_shape_
+        step = max(1, BLOCK_VALUES // (rows * f * len(self.times_)))
+        return self._in_blocks(self._tensors, signals, out, step)
 
-    def _check_params(self) -> None:
-        try:
-            self._validate_params()
-        except InvalidParameterError as error:
-            raise InvalidInputError(str(error)) from None
-        if self.n_jobs == 0:
-            raise InvalidInputError("n_jobs is 0; use a number of threads, -1 or None")
+    def _tensors(self, X: np.ndarray) -> np.ndarray:
+        """Tensors of some signals, where NaN are missing values."""
+        frames, lost = self._frames, None
+        if self.missing == "mask" and X.dtype.kind == "f":
+            gaps = np.isnan(X)
+            if gaps.any():
+                covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
+                lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, frames
+                X = np.where(gaps, 0, X)
+        return frames.tensors(*without_offset(X, frames.dtype, frames.unit), lost)
+
+    def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        """Return what :meth:`transform` does, of signals in ``unit_`` less offsets (n, c, 1)."""
+        return self._frames.tensors(X, offset)
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """Type of the signals that :meth:`values` takes."""
+        return self._frames.dtype
+
+    @property
+    def limit_(self) -> float:
+        """Largest magnitude of a sample that its tensor can be computed of."""
+        # A product of float64, so that infinity is no limit in units above 1.
+        return float(np.finfo(self._frames.dtype).max) / (2 * self.n_fft_) * self.unit_
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -299,13 +319,16 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
         sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
-        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
+        self._rebuild()
         shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
             raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
         if np.shape(self.frequencies_) != (shape[1],):
             count = np.size(self.frequencies_)
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
+
+    def _rebuild(self) -> None:
+        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
 
     def _make_frames(self, n_fft: int, hop: int, n_quantiles: int | None, unit: float) -> Frames:
         window, dtype = make_window(self.window, n_fft), np.dtype(self.dtype)
@@ -314,12 +337,11 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
             hop=hop,
             window=None if (window == 1).all() else window.astype(dtype),
             representation=self.representation,
-            norm=self.norm,
             floor=float(self.floor),
             dtype=dtype,
             n_quantiles=n_quantiles,
             unit=float(unit),
-            offset_response=scipy.fft.rfft(window, norm=self.norm),
+            offset_response=scipy.fft.rfft(window),
         )
 
     def _check_rate(self, X: Any) -> None:
@@ -330,27 +352,3 @@ class SpectrogramTensor(TransformerMixin, BaseEstimator):
                 f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
                 f"fs={rate:g}, or the array X of the recordings"
             )
-
-    def _check_signals(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        signals = as_signals(X, missing=self.missing == "mask")
-        n_channels, n_times = self.n_channels_in_, self.n_times_in_
-        if signals.shape[1:] != (n_channels, n_times):
-            raise InvalidInputError(
-                f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, fit saw "
-                f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
-            )
-        return signals
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of channels, as scikit-learn counts the second axis."""
-        return int(self.n_channels_in_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = self.missing == "mask"
-        tags.transformer_tags.preserves_dtype = []
-        return tags

@@ -1,25 +1,19 @@
-"""Short-time Fourier transform of many signals at once: frames, blocks and threads."""
+"""Short-time Fourier transform of many signals at once: frames, and quantiles of them."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import joblib
 import numpy as np
 import scipy.fft
 import scipy.signal
 
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.recordings.signals import check_finite, without_offset
 
 REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-imag")
 """What a tensor can hold of the short-time Fourier transform."""
-
-HINT = ", or pass missing='mask' to leave such frames out"
-"""Way out for signals with NaN."""
 
 
 def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
@@ -100,35 +94,43 @@ def make_window(given: str | tuple[Any, ...] | list[Any], n_fft: int) -> np.ndar
 
 @dataclass(frozen=True)
 class Frames:
-    """All that turns a block of signals into a block of tensors."""
+    """All that turns signals in the unit, less their offsets, into tensors."""
 
     n_fft: int
     hop: int
     window: np.ndarray | None  # None = rectangular
     representation: str
-    norm: str
     floor: float
     dtype: np.dtype[Any]
-    n_quantiles: int | None = None  # None = frames in time
-    unit: float = 1.0  # what signals are divided by
-    offset_response: np.ndarray | None = None  # (f,) complex128: transform of the window itself
+    n_quantiles: int | None  # None = frames in time
+    unit: float  # what signals are divided by
+    offset_response: np.ndarray  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
         """Channels, frequencies and frames, or quantiles, of a tensor."""
-        *rows, frames = self.in_time(n_channels, n_times)
-        return rows[0], rows[1], self.n_quantiles or frames
-
-    def in_time(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
-        """Channels, frequencies and frames before these are pooled."""
         parts = 2 if self.representation == "log-real-imag" else 1
-        return parts * n_channels, self.n_fft // 2 + 1, n_frames(n_times, self.n_fft, self.hop)
+        count = self.n_quantiles or n_frames(n_times, self.n_fft, self.hop)
+        return parts * n_channels, self.n_fft // 2 + 1, count
 
-    def fill(self, X: np.ndarray, out: np.ndarray) -> None:
-        """Write the tensors of a block of signals, frames in time, to ``out``."""
-        self.fill_centred(*without_offset(X, self.dtype, self.unit), out)
+    def tensors(
+        self, X: np.ndarray, offset: np.ndarray | None, lost: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Tensors (n, *shape) of signals (n, c, t), whose offsets are (n, c, 1).
 
-    def fill_centred(self, X: np.ndarray, offset: np.ndarray | None, out: np.ndarray) -> None:
-        """Do what :meth:`fill` does, for signals in the unit and less their offsets (n, c, 1)."""
+        Frames that are ``lost`` (n, c, frames) are NaN.
+        """
+        out = self.in_time(X, offset)
+        if lost is not None:
+            parts = out.reshape(len(X), -1, X.shape[1], *out.shape[2:])
+            np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
+        if self.n_quantiles is None:
+            return out
+        pooled = np.empty((len(X), *self.shape(*X.shape[1:])), self.dtype)
+        pool_quantiles(out, pooled)
+        return pooled
+
+    def in_time(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+        """Tensors before frames are pooled."""
         # n = windows, c = channels, f = n_fft // 2 + 1 frequencies, t = frames
         n, c, n_times = X.shape
         a, b, step = X.strides
@@ -140,105 +142,21 @@ class Frames:
         )
         if self.window is not None:
             frames = frames * self.window[:, None]
-        Z = scipy.fft.rfft(frames, axis=2, norm=self.norm)  # n, c, f, t
-        if offset is not None:
-            self._add_offset(Z, offset)
+        Z = scipy.fft.rfft(frames, axis=2)  # n, c, f, t
+        if offset is not None:  # its transform is that of the window times the offset
+            response = self.offset_response
+            at = np.flatnonzero(np.abs(response) > 1e-14 * np.abs(response).max())
+            Z[:, :, at] += (offset * response[at])[..., None].astype(Z.dtype)
         if self.representation == "log-real-imag":
-            for part, values in ((out[:, :c], Z.real), (out[:, c:], Z.imag)):
-                np.abs(values, out=part)
-                self._log(part)
+            out = np.abs(np.concatenate([Z.real, Z.imag], axis=1))
         else:
-            np.abs(Z, out=out)
-            if self.representation == "sqrt-magnitude":
-                np.sqrt(out, out=out)
-            elif self.representation == "log-magnitude":
-                self._log(out)
-
-    def _add_offset(self, Z: np.ndarray, offset: np.ndarray) -> None:
-        """Add the transform of offsets (n, c, 1), which is that of the window times the offset."""
-        window = np.ones(self.n_fft) if self.window is None else self.window
-        response = self.offset_response
-        if response is None:
-            response = scipy.fft.rfft(window.astype(np.float64), norm=self.norm)
-        at = np.flatnonzero(np.abs(response) > 1e-14 * np.abs(response).max())
-        Z[:, :, at] += (offset * response[at])[..., None].astype(Z.dtype)
-
-    def _log(self, values: np.ndarray) -> None:
-        values += self.dtype.type(self.floor)
-        np.log(values, out=values)
-
-
-def compute_tensors(
-    X: np.ndarray,
-    frames: Frames,
-    *,
-    first: int = 0,
-    n_jobs: int | None = None,
-    missing: bool = False,
-    block_values: int = 1 << 18,
-) -> np.ndarray:
-    """Turn signals into tensors, block by block in threads.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_channels, n_times)
-        Signals.
-    frames : Frames
-        How.
-    first : int, default=0
-        Number of the first sample, for messages.
-    n_jobs : int or None, default=None
-        Threads; None is one for each usable processor, −1 is all.
-    missing : bool, default=False
-        Whether NaN are missing values: a frame with one is NaN in that channel.
-    block_values : int, default=262144
-        Complex values of one block of work: it stays in the cache, and bounds the memory.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_channels', n_frequencies, n_frames)
-        Tensors; they do not depend on the number of threads.
-    """
-    # A product of float64, so that infinity is no limit in units above 1.
-    limit = float(np.finfo(frames.dtype).max) / (2 * frames.n_fft) * frames.unit
-    check_finite(X, first, limit, nan=missing, hint=HINT)
-    shape = frames.shape(X.shape[1], X.shape[2])
-    out = np.empty((len(X), *shape), frames.dtype)
-    in_time = frames.in_time(X.shape[1], X.shape[2])
-    step = max(1, block_values // (X.shape[1] * in_time[1] * in_time[2]))
-    starts = range(0, len(X), step)
-
-    def work(start: int) -> None:
-        block, tensors = X[start : start + step], out[start : start + step]
-        if frames.n_quantiles is None:
-            in_order(block, tensors)
-            return
-        whole = np.empty((len(block), *in_time), frames.dtype)
-        in_order(block, whole)
-        pool_quantiles(whole, tensors)
-
-    def in_order(block: np.ndarray, tensors: np.ndarray) -> None:
-        gaps = np.isnan(block) if missing and block.dtype.kind == "f" else None
-        if gaps is None or not gaps.any():
-            frames.fill(block, tensors)
-            return
-        covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
-        lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, t
-        frames.fill(np.where(gaps, 0, block), tensors)
-        parts = tensors.reshape(len(tensors), -1, X.shape[1], *tensors.shape[2:])
-        np.copyto(parts, np.nan, where=lost[:, None, :, None, :])
-
-    threads = 1
-    if len(starts) > 1:
-        threads = joblib.cpu_count() if n_jobs is None else joblib.effective_n_jobs(n_jobs)
-    if threads <= 1:
-        for start in starts:
-            work(start)
-    else:
-        with ThreadPoolExecutor(min(threads, len(starts))) as pool:
-            for _ in pool.map(work, starts):  # reading the results raises what a thread raised
-                pass
-    return out
+            out = np.abs(Z)
+        if self.representation == "sqrt-magnitude":
+            np.sqrt(out, out=out)
+        elif self.representation.startswith("log"):
+            out += self.dtype.type(self.floor)
+            np.log(out, out=out)
+        return out
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,14 @@ import numpy as np
 import sklearn
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, InvalidParameterError
+from sklearn.utils._param_validation import (
+    Interval,
+    InvalidParameterError,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
-from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import MASK_WAY, as_array, float_type
 
 Array = NDArray[Any]
@@ -38,17 +42,22 @@ def warn(message: str, category: type[Warning] = TensorContrastWarning) -> None:
 
 def check_parameters(estimator: Any) -> None:
     """Check an estimator's parameters against its ``_parameter_constraints``."""
+    params = estimator.get_params(deep=False)
+    check_settings(estimator._parameter_constraints, params, type(estimator).__name__)
+
+
+def check_settings(constraints: dict[str, list[Any]], params: Mapping[str, Any], name: str) -> None:
+    """Check values against constraints of scikit-learn; truth values are no numbers."""
     try:
-        estimator._validate_params()
+        validate_parameter_constraints(constraints, dict(params), name)
     except InvalidParameterError as error:
         raise InvalidInputError(str(error)) from None
-    for name, allowed in estimator._parameter_constraints.items():
-        value = getattr(estimator, name, None)  # to Python True is the number 1
+    for key, value in params.items():  # to Python True is the number 1
+        allowed = constraints.get(key, [])
         if isinstance(value, bool | np.bool_) and "boolean" not in allowed:
             if any(isinstance(kind, Interval) for kind in allowed):
                 raise InvalidInputError(
-                    f"The {name!r} parameter of {type(estimator).__name__} must be a number. Got "
-                    f"{value!r} instead."
+                    f"The {key!r} parameter of {name} must be a number. Got {value!r} instead."
                 )
 
 
@@ -168,7 +177,7 @@ def check_values(X: Array, name: str, first: int = 0, *, nan: bool = False) -> N
 
     ``first`` is the number of X's first sample where X is a block of more; ``nan`` allows NaN.
     """
-    least, most = _extremes(X)  # NaN where there is one
+    least, most = float(X.min()), float(X.max())  # NaN where there is one
     if not np.isfinite(most - least):
         _check_finite(X, name, first, nan=nan)
         if np.isnan(most):  # missing values, which are allowed here
@@ -180,19 +189,6 @@ def check_values(X: Array, name: str, first: int = 0, *, nan: bool = False) -> N
             f"{name} has values of size {largest:.3g}, outside {low:g} … {high:g} for {X.dtype}; "
             "change the unit (V to µV, say)"
         )
-
-
-def _extremes(X: Array) -> tuple[float, float]:
-    """Least and largest value of X: one pass, by pieces that stay in the processor's cache."""
-    flat, piece, part = X.reshape(-1), 2**18, 2**22
-
-    def work(start: int) -> list[tuple[Any, Any]]:
-        pieces = (flat[a : a + piece] for a in range(start, min(start + part, flat.size), piece))
-        return [(p.min(), p.max()) for p in pieces]
-
-    found = [pair for pairs in threads.mapped(work, range(0, flat.size, part)) for pair in pairs]
-    least, most = np.array(found, dtype=np.float64).T
-    return float(least.min()), float(most.max())
 
 
 def _check_finite(X: Array, name: str, first: int, *, nan: bool) -> None:

@@ -7,7 +7,6 @@ counted: whoever leaves last sets them back, in whichever Python thread.
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections import deque
@@ -112,43 +111,19 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
             _asked.remove(most)
 
 
-_quiet: dict[type[Warning], int] = {}
-_filters: dict[type[Warning], list[Any]] = {}
+_filters_lock = threading.RLock()
 
 
 @contextmanager
-def quiet(category: type[Warning]) -> Iterator[None]:
-    """Leave out warnings of one category.
+def quiet(*categories: type[Warning]) -> Iterator[None]:
+    """Leave out warnings of some categories.
 
-    Filters belong to the process too: threads that each keep and set back all of them, as
-    ``warnings.catch_warnings`` does, would leave those of another thread behind.
+    Filters belong to the process too: one thread at a time may change them and set them back.
     """
-    if getattr(sys.flags, "context_aware_warnings", False):  # filters of each thread, Python 3.14
-        with warnings.catch_warnings(action="ignore", category=category):
-            yield
-        return
-    entry = ("ignore", None, category, None, 0)
-    with _lock:
-        _quiet[category] = _quiet.get(category, 0) + 1
-        if _quiet[category] == 1:
-            _filters[category] = _current_filters()
-            _filters[category].insert(0, entry)
-    try:
+    with _filters_lock, warnings.catch_warnings():
+        for category in categories:
+            warnings.simplefilter("ignore", category)
         yield
-    finally:
-        with _lock:
-            _quiet[category] -= 1
-            if _quiet[category] == 0:
-                inserted, now = _filters.pop(category), _current_filters()
-                # Code in between may have set filters of its own, which are copies.
-                for filters in [inserted] if inserted is now else [inserted, now]:
-                    if entry in filters:
-                        filters.remove(entry)
-
-
-def _current_filters() -> list[Any]:
-    current: Any = warnings.filters
-    return current
 
 
 def mapped(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

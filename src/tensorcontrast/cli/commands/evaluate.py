@@ -422,9 +422,7 @@ def evaluate_answers(
         )
         with atomic_write(page) as stream:
             stream.write(render_html(data).encode("utf-8", errors="replace"))
-    _tell_answers(
-        session, scores, path, rec, shared, page, {**decision.to_dict(), "same_alone": alone}
-    )
+    _tell_answers(session, scores, path, rec, shared, page, {**decision, "same_alone": alone})
 
 
 def _of_groups(rec: Any, wanted: str, data: str) -> Any:

@@ -76,7 +76,7 @@ def export(
     found: dict[str, Any] = {"size_bytes": target.stat().st_size}
     try:
         with session.progress(f"running {target.name}"):
-            found = compare_onnx(fitted, target, windows).to_dict()
+            found = compare_onnx(fitted, target, windows)
     except MissingDependencyError as error:
         session.warn(f"{target.name} is written but was not run: {error}")
     about: dict[str, object] = {

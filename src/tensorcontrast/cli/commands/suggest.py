@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -306,7 +306,7 @@ def _progress_of(
     state: _State, rec: Any, rows: list[LabelRow] | None, share: float | None
 ) -> _Progress:
     """Estimate the accuracy, and compare answers with and without the last labels."""
-    from tensorcontrast.classify.stopping import changed_predictions, estimate_from_rows
+    from tensorcontrast.classify.stopping import estimate_from_rows
     from tensorcontrast.classify.suggest import class_probabilities
     from tensorcontrast.readers.label_table import labels_by_time
 
@@ -327,7 +327,7 @@ def _progress_of(
                     break
                 answers.append(np.array(classes)[p.argmax(axis=1)])
         if len(answers) == 2:
-            changed = changed_predictions(*answers)
+            changed = float(np.mean(answers[0] != answers[1]))
     return _Progress(found, changed)
 
 
@@ -392,7 +392,7 @@ def _tell(
             "windows": len(rec),
             "labelled": n_labels,
             "rows": [dict(zip(COLUMNS, row, strict=True)) for row in table],
-            "accuracy": progress.accuracy.to_dict(),
+            "accuracy": asdict(progress.accuracy),
             "changed_by_last_labels": progress.changed,
             "seconds": round(session.seconds, 3),
         },

@@ -226,11 +226,11 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
     shown: dict[str, object] = {
         "model": safe(target),
         "data": f"{len(rec):,} windows, {sum(labels.values()):,} of them labelled",
-        "decided by": str(decision),
+        "decided by": decision["classifier"],
         "held out": judged,
     }
     if model.stay_ is not None:
-        used = "used" if decision.smooth else "not used without --smooth"
+        used = "used" if decision["smooth"] else "not used without --smooth"
         kept = np.diagonal(model.transitions()) @ model.n_labels_ / model.n_labels_.sum()
         lasts = 1 / (1 - kept) if model.dwell is None else float(model.dwell)
         shown["neighbours"] = f"a class lasts {lasts:,.1f} windows on average ({used})"
@@ -245,7 +245,7 @@ def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any
             "inputs": int(model.coef_.shape[1]),
             "temperature": model.temperature_,
             "stay": model.stay_,
-            "decided_by": decision.to_dict(),
+            "decided_by": decision,
             "held_out": checked,
             "seconds": round(session.seconds, 3),
         },

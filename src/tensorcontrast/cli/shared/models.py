@@ -135,6 +135,7 @@ def estimator(
     from tensorcontrast import augment as augmentations
     from tensorcontrast.features import N_QUANTILES, ContrastiveFeatures
     from tensorcontrast.tensorize import ConvolutionFeatures, SpectrogramTensor
+    from tensorcontrast.utils import checks
 
     for option, value, known in (
         ("--method", method, METHODS),
@@ -170,7 +171,7 @@ def estimator(
             channels = rec.channels if augment == "har" else None
             view = augmentations.paper(augment, fs=rec.fs, channels=channels)
         decompose = _decomposition(method, rank, params)
-        spectrogram._check_params()
+        checks.check_parameters(spectrogram)
     except InvalidInputError as error:
         raise UsageFailure(message_of(error)) from error
     return ContrastiveFeatures(
