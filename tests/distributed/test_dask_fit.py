@@ -204,7 +204,7 @@ def values_of(part: Any) -> int:
 @pytest.mark.parametrize("name", ["cpd", "plc-gaps"])
 def test_only_sums_reach_the_caller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Four times the windows, no more values a sweep."""
-    from tensorcontrast.solvers import dask_graph as graph
+    from tensorcontrast.solvers import dask_windows as graph
 
     seen: list[int] = []
     brought = graph.computed
@@ -288,7 +288,7 @@ def test_dask_is_not_imported_and_not_needed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_workers_without_memory_end_the_fit_with_the_way_out() -> None:
-    from tensorcontrast.solvers.dask_graph import cluster_errors
+    from tensorcontrast.solvers.dask_windows import cluster_errors
 
     def full(block: Any) -> Any:
         raise MemoryError

@@ -2,41 +2,56 @@
 
 Blocks of rows are made once and stay on the workers that made them. A pass sends a function, such
 as the factors of a sweep, and brings back sums, so that its traffic does not grow with the windows.
+Sums are taken in float64, in an order that does not depend on which worker is ready first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
 from math import prod
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.errors import InvalidInputError, InvalidTypeError
-from tensorcontrast.solvers import dask_graph as graph
-from tensorcontrast.solvers.windows import BLOCK_VALUES, ArrayWindows, checked_rows, is_dask
+from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastError
+from tensorcontrast.solvers.windows import BLOCK_VALUES, ArrayWindows, add, checked_rows, is_dask
 from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import as_array, as_float
 from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
+#: A task that is still to run, or whose result is on a worker (``dask.delayed.Delayed``).
+Task = Any
+#: A thread of a worker: its address and number; "" where there is no cluster.
+Slot = tuple[str, int]
 
-MAX_GATHERED_VALUES = 2**27
-"""Values that :meth:`DaskWindows.map` brings here at most."""
+#: Names of the errors of ``distributed`` when its scheduler has gone.
+_LOST = {
+    "CancelledError",
+    "FutureCancelledError",
+    "FuturesCancelledError",
+    "CommClosedError",
+    "ClosedClientError",
+}
 
 
 @dataclass(frozen=True)
 class DaskWindows:
     """Windows as rows (n, i) in blocks, each a task or a result on a worker."""
 
-    tasks: list[graph.Task] = field(repr=False)
+    tasks: list[Task] = field(repr=False)
     sizes: tuple[int, ...]
     size: int
     dtype: np.dtype[Any]
+    #: The thread that has each block, once they are kept; blocks of one are next to each other.
+    slots: tuple[Slot, ...] = ()
 
     @classmethod
     def from_arrays(
@@ -67,13 +82,13 @@ class DaskWindows:
         float_dtype = dtype or np.dtype(np.float64 if kind == np.float64 else np.float32)
         read = _Read(float_dtype, nan, len(cut) > 1)
         blocks = [array.to_delayed().ravel().tolist() for array in cut]
-        return cls(graph.each(read, _starts(sizes), *blocks), sizes, size, float_dtype)
+        return cls(each(read, _starts(sizes), *blocks), sizes, size, float_dtype)
 
     @classmethod
     def from_signals(cls, signals: Any, blocks: Any, dtype: np.dtype[Any]) -> DaskWindows:
         """Return the rows of signals [n, channel, time], tensorized where they are."""
         signals, sizes = _cut_signals(signals, blocks.size)
-        tasks = graph.each(
+        tasks = each(
             _Tensorize(blocks, dtype), _starts(sizes), signals.to_delayed().ravel().tolist()
         )
         return cls(tasks, sizes, blocks.size, dtype)
@@ -84,31 +99,37 @@ class DaskWindows:
         return sum(self.sizes)
 
     def kept(self) -> DaskWindows:
-        """Return the same windows, made once and left where they were made."""
-        tasks = graph.persisted_evenly(self.tasks, self.sizes)
-        return DaskWindows(tasks, self.sizes, self.size, self.dtype)
+        """Return the same windows, made once and left where they were made.
 
-    @cached_property
-    def _groups(self) -> graph.Groups | None:
-        return graph.by_worker(self.tasks)
+        Each thread of a cluster gets as many windows in a row. Left to itself a scheduler may give
+        one of two workers five blocks of eight, for whose sums the other then waits in every pass.
+        """
+        slots = _even_slots(self.sizes)
+        return replace(self, tasks=_persisted(self.tasks, slots), slots=slots)
 
     def sum(self, f: Callable[..., Sequence[Any]], *beside: Array) -> list[Array]:
-        """Add up on the workers, then over workers in a tree of fixed shape."""
-        with graph.large_graphs():
-            if not beside:
-                return graph.total_over(_Sum(f), self.tasks, self._groups)
-            return graph.tree_reduce(graph.each(_Sum(f), self.tasks, *map(self._cut, beside)))
+        """Add up on the workers, over the blocks of each thread in one task, then here."""
+        slots = self.slots or tuple(("", i) for i in range(len(self.tasks)))
+        cut = [self._cut(values) for values in beside]
+        jobs = []
+        for slot, places in groupby(range(len(self.tasks)), key=slots.__getitem__):
+            members = list(places)
+            blocks = [self.tasks[i] for i in members]
+            jobs.append((slot[0], [len(members), *blocks, *(c[i] for c in cut for i in members)]))
+        tasks = _called(_SumOver(f), jobs)
+        with large_graphs():
+            return add(computed(tasks))
 
     def map(self, f: Callable[..., Array], *beside: Array) -> Array:
         """Map on the workers, and bring what comes of it here."""
-        with graph.large_graphs():
-            parts = graph.each(_Map(f), self.tasks, *map(self._cut, beside))
-            return np.concatenate(graph.computed(parts))
+        with large_graphs():
+            parts = each(_Map(f), self.tasks, *map(self._cut, beside))
+            return np.concatenate(computed(parts))
 
     def lazy_map(self, f: Callable[[Array], Array], width: int) -> Any:
         """Return ``f(block)`` (n, width) as a Dask array."""
         da = optional("dask.array", "dask")
-        parts = graph.each(_Map(f), self.tasks)
+        parts = each(_Map(f), self.tasks)
         return da.concatenate(
             [
                 da.from_delayed(part, (size, width), self.dtype)
@@ -121,17 +142,17 @@ class DaskWindows:
         edges = np.cumsum([0, *self.sizes])
         places = [index[(index >= a) & (index < b)] - a for a, b in pairwise(edges)]
         some = [(task, at) for task, at in zip(self.tasks, places, strict=True) if len(at)]
-        taken = graph.each(_take, [task for task, _ in some], [at for _, at in some])
-        return np.concatenate(graph.computed(taken))
+        return np.concatenate(computed(each(_take, *map(list, zip(*some, strict=True)))))
 
     def scaled(self, center: Array, factor: Array) -> DaskWindows:
         """Return the windows scaled, where they are."""
         scale = _Scale(center.astype(self.dtype), factor.astype(self.dtype))
-        tasks = graph.each(scale, self.tasks, groups=self._groups)
-        if self._groups is not None:  # they are kept: so are these, in their place
-            tasks = graph.persisted(tasks)
+        homes = [home for home, _ in self.slots] or [""] * len(self.tasks)
+        tasks = _called(scale, [(h, [task]) for h, task in zip(homes, self.tasks, strict=True)])
+        if self.slots:  # they are kept: so are these, in their place
+            tasks = _persisted(tasks, self.slots)
             self.tasks.clear()
-        return DaskWindows(tasks, self.sizes, self.size, self.dtype)
+        return replace(self, tasks=tasks)
 
     def _cut(self, values: Array) -> list[Array]:
         return list(np.split(values, np.cumsum(self.sizes)[:-1]))
@@ -180,6 +201,111 @@ def aligned(sizes: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(min(most, b - at) for a, b in pairwise(ordered) for at in range(a, b, most))
 
 
+# ----------------------------------------------------------------------------- tasks
+
+
+def each(function: Callable[..., Any], *lists: Sequence[Any]) -> list[Task]:
+    """Tasks ``function(a, b, …)`` for the entries of some lists."""
+    return _called(function, [("", list(arguments)) for arguments in zip(*lists, strict=True)])
+
+
+def _called(function: Callable[..., Any], jobs: Sequence[tuple[str, list[Any]]]) -> list[Task]:
+    """Tasks that call a function with some arguments, each on a worker where one is named.
+
+    The function, which may hold the factors of a sweep, is one node of the graph: it is sent to a
+    worker once, and made again where a worker is lost.
+    """
+    dask = optional("dask", "dask")
+    call = dask.delayed(_call, pure=False)
+    node = dask.delayed(function, name=f"shared-{uuid4().hex}", traverse=False)
+    # Schedulers judge by its name how long a task takes.
+    name = str(getattr(function, "__name__", type(function).__name__)).strip("_").lower()
+    out = []
+    for home, arguments in jobs:
+        pinned = dask.annotate(workers=[home], allow_other_workers=True) if home else nullcontext()
+        with pinned:
+            out.append(call(node, *arguments, dask_key_name=f"{name}-{uuid4().hex}"))
+    return out
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function as tasks do."""
+    # What came over a network may lie anywhere in memory, where code has another rounding.
+    aligned = (
+        np.require(a, requirements="A") if isinstance(a, np.ndarray) else a for a in arguments
+    )
+    with threads.single("blas"):  # a worker has a thread a processor already
+        return function(*aligned)
+
+
+def computed(tasks: Sequence[Task]) -> list[Any]:
+    """Run the tasks and bring their results here."""
+    with cluster_errors():
+        return list(optional("dask", "dask").compute(*tasks))
+
+
+def _persisted(tasks: Sequence[Task], slots: Sequence[Slot]) -> list[Task]:
+    """Run the tasks and leave their results on the workers of the slots."""
+    dask, out = optional("dask", "dask"), []
+    with cluster_errors():
+        if not slots:
+            return list(dask.persist(*tasks))
+        for home, places in groupby(range(len(tasks)), key=lambda i: slots[i][0]):
+            some = (tasks[i] for i in places)
+            out += dask.persist(*some, workers=[home], allow_other_workers=True)
+    return out
+
+
+def _even_slots(sizes: Sequence[int]) -> tuple[Slot, ...]:
+    """Return a thread of a worker for each block; none without a cluster."""
+    if "distributed" not in sys.modules:
+        return ()
+    distributed = optional("distributed", "dask")
+    scheduler = optional("dask.base", "dask").get_scheduler()
+    client = getattr(scheduler, "__self__", None)
+    if not isinstance(client, distributed.Client):
+        return ()
+    with cluster_errors():
+        slots = [(home, k) for home, n in sorted(client.nthreads().items()) for k in range(n)]
+    if not slots:
+        return ()
+    middle = (np.cumsum(sizes) - np.asarray(sizes) / 2) / sum(sizes)
+    return tuple(slots[int(share * len(slots))] for share in middle)
+
+
+@contextmanager
+def large_graphs() -> Iterator[None]:
+    """Send arrays with their tasks without a warning: they are meant to be sent."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        yield
+
+
+@contextmanager
+def cluster_errors() -> Iterator[None]:
+    """Say what was lost where a scheduler or too many workers are."""
+    try:
+        yield
+    except Exception as error:
+        kind = type(error).__name__
+        if kind == "KilledWorker":
+            raise TensorContrastError(
+                f"workers died again and again ({error}), most likely for want of memory: make "
+                "the blocks of X smaller (rechunk) or give each worker more memory"
+            ) from error
+        if isinstance(error, MemoryError):
+            raise TensorContrastError(
+                "a worker ran out of memory: make the blocks of X smaller (rechunk) or give each "
+                "worker more memory"
+            ) from error
+        if kind in _LOST:
+            raise TensorContrastError(
+                f"the Dask scheduler was lost ({kind}): with autosave=PATH, "
+                "fit(X, init=load_model(PATH)) goes on with the same data on another cluster"
+            ) from error
+        raise
+
+
 # ------------------------------------------------------------------------ what runs on workers
 
 
@@ -213,11 +339,16 @@ class _Tensorize:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _SumOver:
+    """Sums over some blocks, one after the other; arrays beside them follow all blocks."""
+
     f: Callable[..., Sequence[Any]]
 
-    def __call__(self, rows: Array, *beside: Array) -> list[Array]:
-        return ArrayWindows(rows).sum(self.f, *beside)
+    def __call__(self, count: int, *arrays: Array) -> list[Array]:
+        columns = (arrays[k : k + count] for k in range(0, len(arrays), count))
+        return add(
+            ArrayWindows(rows).sum(self.f, *beside) for rows, *beside in zip(*columns, strict=True)
+        )
 
 
 @dataclass(frozen=True)

@@ -495,7 +495,7 @@ def _name(rec: StoredRecordings, channel: int) -> str:
 
 def _by_workers(model: ContrastiveFeatures, rec: StoredRecordings) -> Iterator[Array]:
     """Features made by a running cluster, so many blocks ahead as it has threads, twice."""
-    from tensorcontrast.solvers import dask_graph as graph
+    from tensorcontrast.solvers import dask_windows as graph
     from tensorcontrast.utils.optional import optional
 
     client = optional("distributed", "dask").get_client()
@@ -533,7 +533,7 @@ def hashes_of(rec: Any, most: int | None = None) -> NDArray[np.int64]:
     """
     if isinstance(rec.X, np.ndarray):
         return hashes(rec.X)[:most]
-    from tensorcontrast.solvers import dask_graph as graph
+    from tensorcontrast.solvers import dask_windows as graph
 
     X = rec.X.rechunk({1: -1, 2: -1})
     tasks = graph.each(partial(_smallest_hashes, most=most), X.to_delayed().ravel().tolist())
