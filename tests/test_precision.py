@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 @pytest.mark.parametrize("representation", ["magnitude", "sqrt-magnitude"])
-@pytest.mark.parametrize("window", ["hann", "rectangular", ("kaiser", 8.0)])
+@pytest.mark.parametrize("window", ["hann", "rectangular"])
 @pytest.mark.parametrize("offset", [-5.0, 1e3, 1e6, 1e8])
 def test_spectrograms_on_a_level_are_those_of_float64(offset, window, representation):
     """Every row of |Z| to 1e-5 of its own size, ."""

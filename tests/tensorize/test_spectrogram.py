@@ -43,7 +43,7 @@ def slow(X, n_fft, hop, window, representation, floor=1e-3):
 
 
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
-@pytest.mark.parametrize("window", ["hann", "rectangular", ("kaiser", 8.0)])
+@pytest.mark.parametrize("window", ["hann", "rectangular"])
 def test_equals_a_slow_loop(representation, window):
     X = signals(n=3, c=2, t=50, dtype=np.float64)
     name = "boxcar" if window == "rectangular" else window
@@ -54,7 +54,7 @@ def test_equals_a_slow_loop(representation, window):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("window", ["hann", "boxcar"])
+@pytest.mark.parametrize("window", ["hann", "rectangular"])
 @pytest.mark.parametrize(("n_fft", "hop"), [(64, 2), (32, 8), (21, 5)])
 def test_equals_short_time_fft_of_scipy(window, n_fft, hop):
     X = signals(t=130, dtype=np.float64)
@@ -229,7 +229,7 @@ def test_no_samples_give_no_tensors():
 
 def test_scikit_learn_habits():
     X = signals()
-    transformer = SpectrogramTensor(fs=50, window=("kaiser", 5.0))
+    transformer = SpectrogramTensor(fs=50, window="rectangular")
     expected = transformer.fit(X).transform(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(transformer)).transform(X), expected)
     copy = clone(transformer)
@@ -266,11 +266,8 @@ def test_parameters_set_after_fit_wait_for_the_next_fit():
         ({"n_fft": 1}, "n_fft"),
         ({"n_fft": 129}, "128 samples are too short for n_fft=129.*at most 128"),
         ({"representation": "power"}, "representation.*sqrt-magnitude"),
-        ({"window": "hanning window"}, "window 'hanning window'.*'hann'"),
-        ({"window": ("kaiser",)}, "window"),
+        ({"window": "hanning window"}, "window"),
         ({"window": 3}, "window"),
-        ({"window": []}, "window"),
-        ({"window": ("gaussian", np.nan)}, "window.*sum"),
         ({"floor": 0}, "floor"),
         ({"dtype": "int16"}, "dtype"),
         ({"n_jobs": 0}, "n_jobs"),

@@ -241,25 +241,20 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
         given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
-        some = _evenly(len(given.signals))
-        labelled = np.flatnonzero(given.labels.codes >= 0)
-        kept = extractor.fit_and_keep(
-            X if isinstance(X, Recordings) else given.signals,
-            windows=np.union1d(some, labelled),
-            **options,
-        )
+        signals = X if isinstance(X, Recordings) else given.signals
+        kept = extractor.fit_and_keep(signals, windows=given.windows, **options)
         assert kept is not None  # these windows were asked for
-        return self._learn_on(extractor, kept, given, some, rng)
+        return self._learn_on(extractor, kept, given, rng)
 
     def _learn_on(
         self,
         extractor: ContrastiveFeatures,
         kept: KeptRows,
         given: _Given,
-        some: NDArray[np.intp],
         rng: np.random.Generator,
     ) -> dict[str, Any]:
-        """Return the learned attributes on fitted features; ``some`` windows scale the rows."""
+        """Return the learned attributes on fitted features."""
+        some = _evenly(len(given.signals))
         components = mean = deviation = None
         if self.classifier != "features" and extractor.missing == "error":
             components = learn_components(kept, some)
@@ -268,8 +263,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
             mean, deviation = W.mean(axis=0), W.std(axis=0)
             deviation = np.where(deviation > 0, deviation, 1.0)
         maker = ClassifierRows.from_learned(extractor, mean, deviation, components)
-        labelled = np.flatnonzero(given.labels.codes >= 0)
-        rows = maker.of_rows(kept.of(labelled))
+        rows = maker.of_rows(kept.of(given.labelled))
         return {
             "extractor_": extractor,
             "components_": components,
@@ -306,11 +300,9 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         checks.check_parameters(model)
         masked = features.missing == "mask"
         given = _Given.read(X, y, groups, recording, masked, model.smooth is not None)
-        some = _evenly(len(given.signals))
-        labelled = np.flatnonzero(given.labels.codes >= 0)
-        kept = features.keep(X, np.union1d(some, labelled))
+        kept = features.keep(X, given.windows)
         rng = checks.generator(model.random_state)
-        assign_learned(model, model._learn_on(features, kept, given, some, rng))
+        assign_learned(model, model._learn_on(features, kept, given, rng))
         return model
 
     def refit(
@@ -336,11 +328,10 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         if rows is not None:
             rows = self._checked_rows(rows, len(given.signals))
         rng = checks.generator(self.random_state)
-        labelled = np.flatnonzero(given.labels.codes >= 0)
         if rows is None:
-            labelled_rows = self._classifier_rows(given.signals[labelled])
+            labelled_rows = self._classifier_rows(given.signals[given.labelled])
         else:
-            labelled_rows = np.asarray(rows[labelled], dtype=np.float64)
+            labelled_rows = np.asarray(rows[given.labelled], dtype=np.float64)
         found = self._learn_classes(given, labelled_rows, rng)
         assign_learned(self, {**learned_attributes(self), **found})
         return self
@@ -349,8 +340,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         self, given: _Given, rows: Array, rng: np.random.Generator
     ) -> dict[str, Any]:
         """Train the logistic regression, its temperature and the smoothing on labelled rows."""
-        labels, groups = given.labels, given.groups
-        labelled = np.flatnonzero(labels.codes >= 0)
+        labels, groups, labelled = given.labels, given.groups, given.labelled
         codes = labels.codes[labelled]
         n_classes = len(labels.classes)
         own_groups = None if groups is None else groups[labelled]
@@ -785,6 +775,16 @@ class _Given:
     labels: Labels
     groups: Array | None
     runs: list[NDArray[np.intp]]
+
+    @property
+    def labelled(self) -> NDArray[np.intp]:
+        """Windows that have a label."""
+        return np.flatnonzero(self.labels.codes >= 0)
+
+    @property
+    def windows(self) -> NDArray[np.intp]:
+        """Windows that are learned from."""
+        return np.union1d(_evenly(len(self.signals)), self.labelled)
 
     @classmethod
     def read(

@@ -23,7 +23,7 @@ from tensorcontrast.tensorize.base import HINT, WindowTransformer
 from tensorcontrast.tensorize.stft import (
     REPRESENTATIONS,
     Frames,
-    frame_sizes,
+    automatic_frames,
     make_window,
     n_frames,
 )
@@ -67,9 +67,8 @@ class SpectrogramTensor(WindowTransformer):
         Samples of a frame and from one frame to the next. None chooses from length and ``fs``,
         see `automatic_frames`; a given ``n_fft`` alone has a hop of an eighth to a half of it.
         A hop above ``n_fft`` leaves samples between the frames out.
-    window : str or tuple, default="hann"
-        Window by its name in `scipy.signal.get_window` (periodic form), or "rectangular"; with
-        parameters as a tuple, such as ``("kaiser", 8.0)``.
+    window : {"hann", "rectangular"}, default="hann"
+        What a frame is multiplied with; "hann" in its periodic form.
     representation : str, default="sqrt-magnitude"
         See the table.
     n_quantiles : int or None, default=None
@@ -126,7 +125,7 @@ class SpectrogramTensor(WindowTransformer):
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "n_fft": [Interval(Integral, 2, None, closed="left"), None],
         "hop": [Interval(Integral, 1, None, closed="left"), None],
-        "window": [str, tuple, list],
+        "window": [StrOptions({"hann", "rectangular"})],
         "representation": [StrOptions(set(REPRESENTATIONS))],
         "n_quantiles": [Interval(Integral, 1, None, closed="left"), None],
         "floor": [Interval(Real, 0, None, closed="neither")],
@@ -144,7 +143,7 @@ class SpectrogramTensor(WindowTransformer):
         fs: float | None = None,
         n_fft: int | None = None,
         hop: int | None = None,
-        window: str | tuple[Any, ...] = "hann",
+        window: str = "hann",
         representation: str = "sqrt-magnitude",
         floor: float = 1e-3,
         dtype: str = "float32",
@@ -212,7 +211,7 @@ class SpectrogramTensor(WindowTransformer):
             raise InvalidInputError("X holds no sample; fit needs at least one")
         check_finite(X, nan=self.missing == "mask", hint=HINT)
         n_times = X.shape[2]
-        n_fft, hop = frame_sizes(n_times, self.fs, self.n_fft, self.hop)
+        n_fft, hop = automatic_frames(n_times, self.fs, self.n_fft, self.hop)
         if n_fft > n_times:
             raise InvalidInputError(
                 f"signals of {n_times} samples are too short for n_fft={n_fft}; use an n_fft of at "

@@ -16,8 +16,10 @@ REPRESENTATIONS = ("sqrt-magnitude", "magnitude", "log-magnitude", "log-real-ima
 """What a tensor can hold of the short-time Fourier transform."""
 
 
-def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
-    """Choose n_fft and hop for tensors of moderate size.
+def automatic_frames(
+    n_times: int, fs: float | None = None, n_fft: int | None = None, hop: int | None = None
+) -> tuple[int, int]:
+    """Choose n_fft and hop for tensors of moderate size, where these are None.
 
     A frame lasts about 1.28 s (128 samples where fs is not known), has a power of two of 32 to 256
     samples and at most half of the window. The hop is an eighth of a frame where that gives up to
@@ -30,6 +32,8 @@ def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
         Samples of a window, at least 2.
     fs : float or None, default=None
         Sampling rate in Hz.
+    n_fft, hop : int or None, default=None
+        Sizes that are taken as they are; the hop of a given ``n_fft`` is the same part of it.
 
     Returns
     -------
@@ -45,29 +49,18 @@ def automatic_frames(n_times: int, fs: float | None = None) -> tuple[int, int]:
         raise InvalidInputError(
             f"signals of {n_times} samples have no spectrum; use windows of at least 2 samples"
         )
-    wanted = 128 if fs is None else 2 ** round(np.log2(np.clip(1.28 * fs, 32, 256)))
+    size = 128 if fs is None else 2 ** round(np.log2(np.clip(1.28 * fs, 32, 256)))
     longest = 2 ** int(np.log2(n_times if n_times < 16 else n_times // 2))
-    n_fft = min(wanted, longest)
-    while n_fft < min(1024, longest) and n_frames(n_times, n_fft, n_fft // 2) > 128:
-        n_fft *= 2
-    for parts, most in ((8, 16), (4, 32)):
-        hop = max(1, n_fft // parts)
-        if n_frames(n_times, n_fft, hop) <= most:
-            return n_fft, hop
-    return n_fft, n_fft // 2
-
-
-def frame_sizes(
-    n_times: int, fs: float | None, n_fft: int | None, hop: int | None
-) -> tuple[int, int]:
-    """Return n_fft and hop as given; what is None is chosen, see :func:`automatic_frames`."""
-    auto_fft, auto_hop = automatic_frames(n_times, fs)
-    if n_fft is None:
-        return auto_fft, hop or auto_hop
-    if hop is not None:
-        return int(n_fft), int(hop)
-    parts = auto_fft // auto_hop
-    return int(n_fft), max(1, int(n_fft) // parts)
+    size = min(size, longest)
+    while size < min(1024, longest) and n_frames(n_times, size, size // 2) > 128:
+        size *= 2
+    parts = next(
+        (p for p, most in ((8, 16), (4, 32)) if n_frames(n_times, size, max(1, size // p)) <= most),
+        2,
+    )
+    parts = size // max(1, size // parts)  # of a frame of few samples
+    size = n_fft or size
+    return size, hop or max(1, size // parts)
 
 
 def n_frames(n_times: int, n_fft: int, hop: int) -> int:
@@ -75,21 +68,10 @@ def n_frames(n_times: int, n_fft: int, hop: int) -> int:
     return (n_times - n_fft) // hop + 1
 
 
-def make_window(given: str | tuple[Any, ...] | list[Any], n_fft: int) -> np.ndarray:
-    """Return a window (n_fft,) by its name in SciPy, or "rectangular"."""
-    name = tuple(given) if isinstance(given, list) else given
-    if name == "rectangular":
-        name = "boxcar"
-    try:
-        window = np.asarray(scipy.signal.get_window(name, n_fft), dtype=np.float64)
-        if not window.sum() > 0:
-            raise ValueError("its sum is not above 0")
-        return window
-    except (ValueError, TypeError, IndexError, AttributeError) as error:
-        raise InvalidInputError(
-            f"window {given!r} cannot be made ({error}); use 'hann', 'rectangular' or "
-            "another name known to scipy.signal.get_window"
-        ) from None
+def make_window(name: str, n_fft: int) -> np.ndarray:
+    """Return a window (n_fft,): "hann" (periodic) or "rectangular"."""
+    kind = "boxcar" if name == "rectangular" else name
+    return np.asarray(scipy.signal.get_window(kind, n_fft), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -131,38 +131,31 @@ def _check_kind(array: np.ndarray, name: str) -> None:
     kind = array.dtype.kind
     if kind in "biufO":
         return
-    what = f"{name} holds {array.dtype}, but real numbers are needed; "
-    if kind == "c":
-        raise InvalidInputError(
-            f"Complex data not supported: {what}pass np.abs({name}), or real and imaginary parts "
-            "as channels of their own"
-        )
-    if kind in "Mm":
-        raise InvalidInputError(
-            f"{what}pass the signals without their time stamps, and the sampling rate as fs"
-        )
-    if kind == "V":
-        raise InvalidInputError(f"{what}stack the fields that are signals as channels")
-    raise InvalidInputError(f"{what}convert text with {name}.astype(float) if it holds numbers")
+    ways = {
+        "c": f"pass np.abs({name}), or real and imaginary parts as channels of their own",
+        "M": "pass the signals without their time stamps, and the sampling rate as fs",
+        "m": "pass the signals without their time stamps, and the sampling rate as fs",
+        "V": "stack the fields that are signals as channels",
+    }
+    raise InvalidInputError(
+        f"{'Complex data not supported: ' if kind == 'c' else ''}{name} holds {array.dtype}, but "
+        "real numbers are needed; "
+        + ways.get(kind, f"convert text with {name}.astype(float) if it holds numbers")
+    )
 
 
 def _unreadable(X: Any, name: str, error: Exception) -> Exception:
     """Return the error for what NumPy cannot read."""
-    kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
-    if hasattr(X, "detach"):
-        return InvalidTypeError(
-            f"{name} is a {kind} that NumPy cannot read ({_short(error)}); pass "
-            f"{name}.detach().cpu().numpy()"
-        )
     if isinstance(X, list | tuple):
         return InvalidInputError(
             f"{name} is not one array of numbers, as with windows of unequal lengths "
             f"({_short(error)}); give every window the same channels and length, or cut long "
             "signals into windows with Recordings.from_signals"
         )
+    kind = f"{type(X).__module__.split('.')[0]}.{type(X).__name__}"
+    way = f"{name}.detach().cpu().numpy()" if hasattr(X, "detach") else "a NumPy array of numbers"
     return InvalidTypeError(
-        f"{name} is a {kind} that NumPy cannot read ({_short(error)}); pass a NumPy array of "
-        "numbers"
+        f"{name} is a {kind} that NumPy cannot read ({_short(error)}); pass {way}"
     )
 
 
