@@ -324,7 +324,6 @@ def test_truncated_and_damaged_wfdb(records):
     data.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     with pytest.raises(DamagedFileError, match="checksum of signal 'I'"):
         Recordings.read(data)
-    assert len(Recordings.read(data, verify=False)) == 1
 
 
 @pytest.mark.parametrize(

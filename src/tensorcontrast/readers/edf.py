@@ -23,20 +23,13 @@ from tensorcontrast.errors import (
 from tensorcontrast.readers.annotations import (
     Labels,
     annotation_files,
-    check_label_options,
     partners,
+    with_annotations,
 )
-from tensorcontrast.readers.continuous import (
-    AnnotatedFile,
-    Continuous,
-    Cutting,
-    windows_of_files,
-)
-from tensorcontrast.readers.files import data_files, data_name, file_errors
-from tensorcontrast.recordings import Recordings
+from tensorcontrast.readers.files import file_errors
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
+from tensorcontrast.recordings.continuous import Continuous
 from tensorcontrast.recordings.sampling import resampled
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
 from tensorcontrast.utils.names import listed
 from tensorcontrast.utils.optional import optional
 
@@ -47,66 +40,21 @@ _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
 MIN_RECORD_S, MAX_RECORD_S = 1e-6, 1e7
 
 
-def read_edf(
-    path: str | Path,
+def load(
+    files: Sequence[tuple[str, Path]],
     *,
     channels: Sequence[str] | None = None,
-    window_s: float | None = None,
-    window: int | None = None,
-    overlap: float = 0.0,
     labels: Labels | None = None,
     annotations: str | Path | None = None,
-    label_share: float = MIN_LABEL_SHARE,
-    drop_unlabelled: bool = False,
-    inside_annotations: bool = False,
     resample: float | None = None,
-    allow_nan: bool = False,
-) -> Recordings:
-    """Read EDF or BDF files, cut into windows.
+) -> list[Continuous]:
+    """Read EDF or BDF files; see :func:`tensorcontrast.readers.read` for the options.
 
-    The group of the windows of a file is the patient code of the header, in the form of EDF+ and
-    BDF+, or the name of the file where there is none. The column ``recording`` has the name of the
-    file, and ``start`` the first sample of the window.
-
-    Parameters
-    ----------
-    path : path
-        One file; a pattern, such as ``"nights/*.edf"``; or a folder, which is searched with its
-        subfolders. Many files are one data set of one sampling rate. Among many, files that hold
-        annotations only are not recordings.
-    channels : sequence of str, optional
-        Labels of the signals to read, in this order; all by default. They must have one sampling
-        rate, unless ``resample`` gives them one.
-    window_s, window, overlap
-        Windows, as in :meth:`Recordings.from_signals`. Without a length, windows of 10 s are
-        cut, with a warning; recordings shorter than 20 s, and all with ``window_s=math.inf``,
-        stay whole (one window).
-    labels : "annotations", mapping or str, optional
-        Annotations as labels of windows. ``"annotations"`` takes all of them, with their texts as
-        labels. A mapping takes the texts that are its keys, and its values are the labels. Any
-        other text is a regular expression: annotations that it matches in full are taken, and the
-        label is the part named ``label`` where there is one, as in
-        ``"Sleep stage (?P<label>.*)"``. Annotations of different labels must not overlap.
-    annotations : path, optional
-        File with the annotations, where they are not in the recording; or a pattern, such as
-        ``"*-Hypnogram.edf"``, of which each recording gets the file whose name begins most like
-        its own. Searched from the working folder, then next to the recording. By default the files
-        of a folder that hold annotations only are such files.
-    label_share : float
-        The label of a window is the one that covers most of its time, if that is at least this
-        share of it; else the window has none.
-    drop_unlabelled : bool
-        Leave out windows without a label, with a warning.
-    inside_annotations : bool
-        Cut each annotated segment on its own, from its onset, and nothing else.
-    resample : float, optional
-        Bring all signals to this many samples per second before they are cut.
-    allow_nan : bool
-        Not needed for EDF, which has no missing values.
+    The group of a recording is the patient code of the header, in the form of EDF+ and BDF+, or
+    the name of the file where there is none. Among many files, those that hold annotations only
+    are the labels of the file whose name begins most like theirs.
     """
-    check_label_options(labels, annotations, inside_annotations)
-    source = Path(path)
-    files = data_files(path, (".edf", ".bdf"))
+    source = files[0][1] if len(files) == 1 else files[0][1].parent
     opened = {file: open_edf(file) for _, file in files}
     paired: dict[Path, Path] = {}
     if len(files) > 1 or annotations is not None:
@@ -120,26 +68,15 @@ def read_edf(
             raise FileError(f"{source}: holds annotations only, no signals")
         if labels is not None:
             paired = partners([file for _, file in files], separate)
-    annotated = [
-        AnnotatedFile(
+    recordings = [
+        (
             _recording(opened[file], file, name, len(files) > 1, channels, resample),
             paired.get(file, file),
             partial(_texts, opened[file], file, paired.get(file), annotations is not None),
         )
         for name, file in files
     ]
-    how = Cutting(
-        window_s,
-        window,
-        overlap,
-        label_share,
-        drop_unlabelled,
-        inside_annotations,
-        allow_nan,
-        {"name": data_name(source)},
-        resample,
-    )
-    return windows_of_files(source, "EDF", annotated, labels, how)
+    return with_annotations(source, recordings, labels)
 
 
 def _recording(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,25 +21,17 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
-from tensorcontrast.readers.annotations import Labels, check_label_options
-from tensorcontrast.readers.continuous import (
-    AnnotatedFile,
-    Continuous,
-    Cutting,
-    windows_of_files,
-)
+from tensorcontrast.readers.annotations import Labels, with_annotations
 from tensorcontrast.readers.files import (
     MOST_CHANNELS,
     check_expansion,
     check_inside,
-    data_name,
     file_errors,
     is_glob,
     matching_files,
 )
-from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
+from tensorcontrast.recordings.continuous import Continuous
 from tensorcontrast.utils.names import listed
 from tensorcontrast.utils.optional import optional
 
@@ -72,95 +63,45 @@ class WfdbRecord:
     units: tuple[str, ...]
 
 
-def read_wfdb(
-    path: str | Path,
+def load(
+    files: Sequence[tuple[str, Path]],
     *,
     channels: Sequence[str] | None = None,
-    window_s: float | None = None,
-    window: int | None = None,
-    overlap: float = 0.0,
     labels: Labels | None = None,
     annotations: str | None = None,
-    label_share: float = MIN_LABEL_SHARE,
-    drop_unlabelled: bool = False,
-    inside_annotations: bool = False,
-    resample: float | None = None,
-    verify: bool = True,
-    allow_nan: bool = False,
-) -> Recordings:
-    """Read a WFDB record or all records of a folder.
+) -> list[Continuous]:
+    """Read WFDB records; see :func:`tensorcontrast.readers.read` for the options.
 
-    Without a window every record of a folder is one window, and all must have one length. A single
-    record of 20 s or more is cut into windows of 10 s, with a warning; ``window_s=math.inf`` leaves
-    it whole.
-    The columns ``record`` and ``recording`` have the name of the record of each window, and
-    ``start`` its first sample.
-
-    Parameters
-    ----------
-    path : path
-        A record, with or without ``.hea`` or ``.dat``, or a folder that is searched with its
-        subfolders (the file ``RECORDS`` is followed where there is one), or a pattern such as
-        ``"db/*.hea"``.
-    channels : sequence of str, optional
-        Signals to read, in this order; all by default.
-    window_s, window, overlap
-        Windows, as in :meth:`Recordings.from_signals`.
-    labels, label_share, drop_unlabelled, inside_annotations
-        Annotations as labels, as in :func:`~tensorcontrast.readers.edf.read_edf`. The annotations
-        are the changes of rhythm, such as ``(AFIB`` (comments, where there is none). Each lasts
-        until the next, or to the end of the record. The texts are without the bracket.
-    annotations : str, optional
-        Suffix of the files with annotations, ``"atr"`` by default.
-    resample : float, optional
-        Bring all records to this many samples per second before they are cut.
-    verify : bool
-        Compare the checksums of the header with the signals.
-    allow_nan : bool
-        Accept missing values, which become NaN.
+    Annotations are the changes of rhythm, such as ``(AFIB`` (comments, where there is none). Each
+    lasts until the next, or to the end of the record. The texts are without the bracket.
     """
-    check_label_options(labels, annotations, inside_annotations)
-    source = Path(path).expanduser()
-    base = source if source.is_dir() else None
-    with file_errors(source, "WFDB records"):
-        if is_glob(source):
-            base, files = matching_files(source)
+    recordings = []
+    for name, file in files:
+        record = read_record(file, channels=channels)
+        one = Continuous(
+            name=name.removesuffix(".hea").removesuffix(".dat"),
+            pieces=[(0, record.signals)],
+            fs=record.fs,
+            channels=record.channels,
+            units=record.units,
+        )
+        recordings.append((one, file, partial(_annotations, file, annotations or "atr", record)))
+    source = files[0][1] if len(files) == 1 else files[0][1].parent
+    return with_annotations(source, recordings, labels)
+
+
+def records_of(path: Path) -> list[tuple[str, Path]]:
+    """Return the records that a path, a folder or a pattern names, with their names."""
+    base = path if path.is_dir() else None
+    with file_errors(path, "WFDB records"):
+        if is_glob(path):
+            base, files = matching_files(path)
             names = sorted({file.with_suffix("") for file in files if file.suffix == ".hea"})
             if not names:
-                raise ForeignFileError(f"{source}: matches no headers of records (.hea)")
+                raise ForeignFileError(f"{path}: matches no headers of records (.hea)")
         else:
-            names = [source] if base is None else _records_of(source)
-    records = [read_record(name, channels=channels, verify=verify) for name in names]
-    if window is None and window_s is None and len(records) > 1:
-        window_s = math.inf  # each record is a window
-    annotated = [
-        AnnotatedFile(
-            Continuous(
-                name=name.name if base is None else name.relative_to(base).as_posix(),
-                pieces=[(0, record.signals)],
-                fs=record.fs,
-                channels=record.channels,
-                units=record.units,
-            ),
-            name,
-            partial(_annotations, name, annotations or "atr", record),
-        )
-        for name, record in zip(names, records, strict=True)
-    ]
-    how = Cutting(
-        window_s,
-        window,
-        overlap,
-        label_share,
-        drop_unlabelled,
-        inside_annotations,
-        allow_nan,
-        {"name": data_name(source) if is_glob(source) else source.name},
-        resample,
-    )
-    rec = windows_of_files(source, "WFDB", annotated, labels, how)
-    rec.columns["record"] = rec.columns["recording"]
-    return rec
+            names = [path] if base is None else _records_of(path)
+    return [(n.name if base is None else n.relative_to(base).as_posix(), n) for n in names]
 
 
 def _annotations(path: Path, suffix: str, record: WfdbRecord) -> list[tuple[float, float, str]]:
