@@ -115,14 +115,14 @@ def chosen_segments(
         )
     picked = [(a, d, names[text]) for a, d, text in annotations if text in names]
     segments = [Segment(onset, onset + duration, name) for onset, duration, name in picked]
-    lasting = [s for s in segments if math.isfinite(s.start) and s.stop > s.start]
-    if not lasting:
+    timed = [s for s in segments if math.isfinite(s.start) and s.stop >= s.start]
+    if not any(s.stop > s.start for s in timed):
         raise FileError(
             f"{where}: the {len(picked)} annotations {listed(sorted(set(names)))} have no "
             "duration, so they cover no window; write durations into the file, or choose others "
             "with labels="
         )
-    return lasting
+    return timed
 
 
 def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
