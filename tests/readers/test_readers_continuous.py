@@ -59,7 +59,7 @@ def test_the_share_of_a_label_can_be_asked_for(tmp_path):
     assert rec.y.tolist() == [1, 0]
     assert rec.columns["start"].tolist() == [0, 120]
     with pytest.raises(FileError, match="only labelled windows were asked for"):
-        Recordings.read(path, window_s=4, channels=["x"], drop_unlabelled=True)
+        Recordings.read(path, window_s=4, ignore=["activity"], drop_unlabelled=True)
 
 
 def test_y_is_a_channel_of_x_y_z_unless_it_is_named(tmp_path):
@@ -87,8 +87,8 @@ def test_many_files_are_one_data_set(tmp_path, place):
 def test_channels_in_another_order_are_put_in_the_first_order(tmp_path):
     write(tmp_path / "d" / "a.csv", wide())
     write(tmp_path / "d" / "b.csv", wide()[["time", "z", "x", "y"]])
-    rec = Recordings.read(tmp_path / "d", window_s=10, channels=["x", "y", "z"])
-    np.testing.assert_array_equal(rec.X[0], rec.X[1])
+    rec = Recordings.read(tmp_path / "d", window_s=5, channels=["x", "y", "z"])
+    np.testing.assert_array_equal(rec.X[:2], rec.X[2:])
 
 
 def test_no_window_spans_a_gap(tmp_path):
@@ -141,7 +141,7 @@ def test_the_rate_is_that_of_the_time_column(tmp_path, kind, name, times, option
 def test_without_a_time_column_the_rate_is_given(tmp_path):
     path = write(tmp_path / "a.csv", wide()[["x", "z"]])
     assert Recordings.read(path, window_s=2, fs=20).X.shape == (5, 2, 40)
-    with pytest.raises(FileError, match=r"none with the time .* pass time= a column, or fs="):
+    with pytest.raises(FileError, match="fs="):
         Recordings.read(path, window_s=2)
 
 
@@ -157,7 +157,7 @@ def test_a_long_table_without_a_window_is_cut_by_the_default(tmp_path):
     ("change", "options", "message"),
     [
         (lambda f: f, {"label": "what"}, "no column 'what' for label; there are 'time'"),
-        (lambda f: f, {"fs": 50}, r"has 20 samples per second, but a rate of 50 was given"),
+        (lambda f: f, {"fs": 50}, r"has 20 samples per second, but a rate of 50 "),
         (
             lambda f: f,
             {"window_s": 11},
@@ -165,16 +165,16 @@ def test_a_long_table_without_a_window_is_cut_by_the_default(tmp_path):
         ),
         (lambda f: f.assign(time=range(200)), {}, r"steps of 1, which may be samples, s or ms"),
         (lambda f: f.assign(time="noon"), {}, r"'noon', which is no time"),
-        (lambda f: f.assign(time=f.time // 1), {}, r"line 3: 'time' stays the same"),
+        (lambda f: f.assign(time=0.0), {}, r"line 3: 'time' stays the same"),
         (lambda f: f.iloc[::-1], {}, r"line 3: 'time' goes back"),
-        (lambda f: f.assign(time=f.time**3), {}, "irregular"),
+        (lambda f: f.assign(time=f.time**3), {"units": {"time": "s"}}, r"line \d+: the rate"),
+        (lambda f: f.assign(time=np.repeat(f.time[:20], 10).to_numpy() ** 3), {}, "'time'"),
         (lambda f: f.assign(x=f.x.where(f.index != 2)), {}, r"line 4: 'x' is nan"),
-        (lambda f: f.assign(id=f.index), {}, r"the column 'id' counts rows"),
-        (lambda f: f.assign(id=f.index // 40), {}, r"'id' says which window each row belongs to"),
+        (lambda f: f.assign(id=f.index // 40), {}, "ignore="),
         (lambda f: f[["time"]], {"label": None}, "no channel"),
         (lambda f: f.iloc[:0], {}, "no rows"),
         (lambda f: f.assign(label=f.x), {"label": None, "channels": ["z"]}, "'label'"),
-        (lambda f: f, {"label": None}, "'activity' is 'sit', not a number; pass channels="),
+        (lambda f: f.assign(place=f.activity), {}, "label='place'"),
     ],
 )
 def test_bad_tables(tmp_path, change, options, message):
@@ -200,7 +200,7 @@ def test_files_that_do_not_fit_together(tmp_path):
     with pytest.raises(FileError, match=r"b\.csv: it has 30 samples \(1.5 s\)"):
         Recordings.read(tmp_path / "d", **options)
     write(other, wide(sample=1))
-    with pytest.raises(FileError, match=r"b\.csv: has the column 'sample' .*one file at a time"):
+    with pytest.raises(FileError, match=r"b\.csv.*ignore="):
         Recordings.read(tmp_path / "d", **options)
     write(tmp_path / "d" / "b.parquet", wide())
     with pytest.raises(FileError, match=r"several formats .*pass format="):

@@ -87,11 +87,11 @@ def test_named_columns_and_channels(tmp_path):
         path, sample="trial", time="ms", label="what", group="who", channels=["gyro", "acc"]
     )
     np.testing.assert_allclose(rec.X, X[:, ::-1], rtol=1e-6)
-    with pytest.raises(FileError, match=r"id of samples.*sample= one of 'trial'"):
+    with pytest.raises(FileError, match="sample='trial'"):
         Recordings.read(path)
-    with pytest.raises(FileError, match=r"no channel 'EEG'; there are 'trial'"):
+    with pytest.raises(FileError, match="EEG"):
         Recordings.read(path, sample="trial", channels=["EEG"])
-    with pytest.raises(FileError, match="no column 'x' for group"):
+    with pytest.raises(FileError, match="'x'"):
         Recordings.read(path, sample="trial", group="x")
 
 
@@ -116,7 +116,7 @@ def test_times_that_contradict_the_rate_are_an_error(tmp_path, kind, times, fits
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     assert Recordings.read(path, fs=fits).fs == fits
     for wrong in (5, 9.8, 10.3, 50):
-        message = rf"'time'.* has {rate}.* samples per second, but a rate of {wrong} .* 1 ?%"
+        message = rf"'time'.* has {rate}.* samples per second, but a rate of {wrong} "
         with pytest.raises(FileError, match=message):
             Recordings.read(path, fs=wrong)
 

@@ -189,12 +189,11 @@ def _from_folder(
                     f"{folder / row[column]}: has leads {record.channels} at {record.fs:g} Hz, but "
                     f"{first.channels} at {rate} Hz are expected"
                 )
-            if record.signals.shape[1] != X.shape[2]:
+            if record.n_times != X.shape[2] or len(record.pieces) > 1:
                 raise FileError(
-                    f"{folder / row[column]}: has {record.signals.shape[1]} points, not "
-                    f"{X.shape[2]}"
+                    f"{folder / row[column]}: has {record.n_times} points, not {X.shape[2]}"
                 )
-            X[k] = record.signals
+            X[k] = record.pieces[0][1]
         table = [row for row, _ in kept]
         entry = DATASETS["ptb-xl"]
         return Recordings(

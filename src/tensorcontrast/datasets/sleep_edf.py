@@ -159,7 +159,7 @@ def load_sleep_edf(
         fs=_FS,
         channels=picked,
         classes=STAGES,
-        units=[str(signal.physical_dimension) for signal in first],
+        units=[str(signal.physical_dimension) for signal in first.values()],
         columns={
             "night": np.repeat([night.night for night in nights], counts),
             "epoch": np.concatenate([epochs for epochs, _ in stages]),
@@ -315,7 +315,7 @@ def _fill(
 ) -> None:
     """Write the epochs of one night into ``out`` (epoch, channel, time)."""
     psg = open_edf(night.psg)
-    for k, signal in enumerate(pick_signals(psg, channels, night.psg)):
+    for k, signal in enumerate(pick_signals(psg, channels, night.psg).values()):
         with file_errors(night.psg, f"EDF signal {channels[k]!r}"):
             rate = float(signal.sampling_frequency)
             values = resample_hold(np.asarray(signal.data), rate, _FS, upsample)

@@ -140,10 +140,10 @@ def _read_file(batch: Batch, name: str) -> Recordings | None:
 
     path, options = Path(batch.folder, name), batch.options
     kind = readers._format_of(path)
-    accepted = set(readers._reader(kind).__kwdefaults__ or {})
+    accepted = readers.options_of(kind)
     given: dict[str, Any] = {"allow_nan": options.drop_nan}
     if options.window_s is not None:
-        if "window_s" not in accepted:
+        if not readers.cuts(kind):
             raise InvalidInputError(
                 f"{path}: {kind} files hold windows already; leave the window out, or convert "
                 "other files apart from them"

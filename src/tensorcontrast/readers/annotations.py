@@ -6,7 +6,12 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tensorcontrast.errors import (
     DataNotFoundError,
@@ -15,8 +20,9 @@ from tensorcontrast.errors import (
     TensorContrastError,
     TensorContrastWarning,
 )
-from tensorcontrast.readers.files import is_glob, matching_files
-from tensorcontrast.recordings.windows import Segment
+from tensorcontrast.readers.files import file_errors, is_glob, matching_files
+from tensorcontrast.recordings.continuous import Continuous
+from tensorcontrast.recordings.windows import Segment, check_segments
 from tensorcontrast.utils.names import listed
 
 __all__ = [
@@ -24,13 +30,43 @@ __all__ = [
     "annotation_files",
     "check_label_options",
     "chosen_segments",
+    "class_names",
     "partners",
     "segments_of",
     "tell_unlabelled",
+    "with_annotations",
 ]
+
+_MISSING = ("NAType", "NaTType")
+#: Texts that stand for an unknown label in files.
+UNKNOWN = {"", "-1", "-1.0", "nan", "na", "n/a", "none", "<na>", "nat", "null"}
 
 #: How labels are chosen among annotations; see :func:`chosen_segments`.
 Labels = str | Mapping[str, str]
+
+
+def class_names(values: Sequence[Any]) -> list[Any]:
+    """Labels of a column of a file: None for unknown ones, and ``1`` for ``1.0``.
+
+    Examples
+    --------
+    >>> class_names(["walk", "NA", "1.0", 2.0, -1, None])
+    ['walk', None, '1', '2', None, None]
+    >>> class_names([1.0, 2.0, float("nan")])
+    [1.0, 2.0, None]
+    """
+    values = [None if v is None or type(v).__name__ in _MISSING or v != v else v for v in values]
+    if all(v is None or isinstance(v, Real | np.bool_) for v in values):
+        return [None if v == -1 else v for v in values]
+    return [None if v is None else class_name(str(v)) for v in values]
+
+
+def class_name(text: str) -> str | None:
+    """Class that a text names: None for unknown, and whole numbers without a decimal point."""
+    text = text.strip()
+    if text.lower() in UNKNOWN:
+        return None
+    return text.removesuffix(".0") if re.fullmatch(r"[+-]?\d+\.0", text) else text
 
 
 def check_label_options(
@@ -79,14 +115,14 @@ def chosen_segments(
         )
     picked = [(a, d, names[text]) for a, d, text in annotations if text in names]
     segments = [Segment(onset, onset + duration, name) for onset, duration, name in picked]
-    lasting = [s for s in segments if math.isfinite(s.start) and s.stop > s.start]
-    if not lasting:
+    timed = [s for s in segments if math.isfinite(s.start) and s.stop >= s.start]
+    if not any(s.stop > s.start for s in timed):
         raise FileError(
             f"{where}: the {len(picked)} annotations {listed(sorted(set(names)))} have no "
             "duration, so they cover no window; write durations into the file, or choose others "
             "with labels="
         )
-    return lasting
+    return timed
 
 
 def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
@@ -192,3 +228,42 @@ def tell_unlabelled(
             TensorContrastWarning,
             stacklevel=2,
         )
+
+
+#: Reads the annotations of a recording: onset and duration in seconds, and text.
+ReadAnnotations = Callable[[], Sequence[tuple[float, float, str]]]
+
+
+def with_annotations(
+    source: object,
+    recordings: Sequence[tuple[Continuous, Path, ReadAnnotations]],
+    labels: Labels | None,
+) -> list[Continuous]:
+    """Return recordings with their annotations as labels.
+
+    Parameters
+    ----------
+    source : object
+        Of all recordings, for messages.
+    recordings : sequence of (Continuous, path, callable)
+        Each with the file of its annotations, and how these are read.
+    labels
+        Which annotations are labels; see :func:`chosen_segments`. None for no labels.
+    """
+    if labels is None:
+        return [recording for recording, _, _ in recordings]
+    out = []
+    without: list[tuple[str, TensorContrastError]] = []
+    for recording, file, read in recordings:
+        segments = segments_of(file, read, labels)
+        if isinstance(segments, list):
+            with file_errors(file, "annotations"):
+                inside = check_segments(recording.name, segments, recording.n_times / recording.fs)
+            fs = recording.fs
+            samples = [Segment(s.start * fs, s.stop * fs, s.label) for s in inside]
+            recording = replace(recording, segments=samples)
+        else:
+            without.append((recording.name, segments))
+        out.append(recording)
+    tell_unlabelled(source, len(recordings), without)
+    return out

@@ -1,7 +1,8 @@
-"""EDF, EDF+, BDF and BDF+ files."""
+"""EDF, EDF+, BDF and BDF+ files, read by edfio."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import warnings
 from collections.abc import Sequence
@@ -23,21 +24,14 @@ from tensorcontrast.errors import (
 from tensorcontrast.readers.annotations import (
     Labels,
     annotation_files,
-    check_label_options,
     partners,
+    with_annotations,
 )
-from tensorcontrast.readers.continuous import (
-    AnnotatedFile,
-    Continuous,
-    Cutting,
-    windows_of_files,
-)
-from tensorcontrast.readers.files import data_files, data_name, file_errors
-from tensorcontrast.recordings import Recordings
-from tensorcontrast.recordings.checks import as_sampling_rate, repeated
-from tensorcontrast.recordings.sampling import resampled
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
-from tensorcontrast.utils.names import listed
+from tensorcontrast.readers.files import file_errors
+from tensorcontrast.readers.signals import different_names, one_rate, picked
+from tensorcontrast.recordings.checks import as_sampling_rate
+from tensorcontrast.recordings.continuous import Continuous
+from tensorcontrast.recordings.windows import label_segments
 from tensorcontrast.utils.optional import optional
 
 #: Code, sex, date of birth and name of a patient, as EDF+ has them; X where they are not known.
@@ -45,68 +39,25 @@ _PATIENT = re.compile(r"(\S+) [MFX] (?:X|\d\d-[A-Za-z]{3}-\d{4}) \S+(?: .*)?")
 
 #: Seconds of a data record that are believed: a microsecond to four months.
 MIN_RECORD_S, MAX_RECORD_S = 1e-6, 1e7
+#: The channel of triggers of BDF files; its lower 16 bits are codes of events.
+STATUS = "Status"
 
 
-def read_edf(
-    path: str | Path,
+def load(
+    files: Sequence[tuple[str, Path]],
     *,
     channels: Sequence[str] | None = None,
-    window_s: float | None = None,
-    window: int | None = None,
-    overlap: float = 0.0,
     labels: Labels | None = None,
     annotations: str | Path | None = None,
-    label_share: float = MIN_LABEL_SHARE,
-    drop_unlabelled: bool = False,
-    inside_annotations: bool = False,
     resample: float | None = None,
-    allow_nan: bool = False,
-) -> Recordings:
-    """Read EDF or BDF files, cut into windows.
+) -> list[Continuous]:
+    """Read EDF or BDF files; see :func:`tensorcontrast.readers.read` for the options.
 
-    The group of the windows of a file is the patient code of the header, in the form of EDF+ and
-    BDF+, or the name of the file where there is none. The column ``recording`` has the name of the
-    file, and ``start`` the first sample of the window.
-
-    Parameters
-    ----------
-    path : path
-        One file; a pattern, such as ``"nights/*.edf"``; or a folder, which is searched with its
-        subfolders. Many files are one data set of one sampling rate. Among many, files that hold
-        annotations only are not recordings.
-    channels : sequence of str, optional
-        Labels of the signals to read, in this order; all by default. They must have one sampling
-        rate, unless ``resample`` gives them one.
-    window_s, window, overlap
-        Windows, as in :meth:`Recordings.from_signals`. Without a length, windows of 10 s are
-        cut, with a warning; recordings shorter than 20 s, and all with ``window_s=math.inf``,
-        stay whole (one window).
-    labels : "annotations", mapping or str, optional
-        Annotations as labels of windows. ``"annotations"`` takes all of them, with their texts as
-        labels. A mapping takes the texts that are its keys, and its values are the labels. Any
-        other text is a regular expression: annotations that it matches in full are taken, and the
-        label is the part named ``label`` where there is one, as in
-        ``"Sleep stage (?P<label>.*)"``. Annotations of different labels must not overlap.
-    annotations : path, optional
-        File with the annotations, where they are not in the recording; or a pattern, such as
-        ``"*-Hypnogram.edf"``, of which each recording gets the file whose name begins most like
-        its own. Searched from the working folder, then next to the recording. By default the files
-        of a folder that hold annotations only are such files.
-    label_share : float
-        The label of a window is the one that covers most of its time, if that is at least this
-        share of it; else the window has none.
-    drop_unlabelled : bool
-        Leave out windows without a label, with a warning.
-    inside_annotations : bool
-        Cut each annotated segment on its own, from its onset, and nothing else.
-    resample : float, optional
-        Bring all signals to this many samples per second before they are cut.
-    allow_nan : bool
-        Not needed for EDF, which has no missing values.
+    The group of a recording is the patient code of the header, in the form of EDF+ and BDF+, or
+    the name of the file where there is none. Among many files, those that hold annotations only
+    are the labels of the file whose name begins most like theirs.
     """
-    check_label_options(labels, annotations, inside_annotations)
-    source = Path(path)
-    files = data_files(path, (".edf", ".bdf"))
+    source = files[0][1] if len(files) == 1 else files[0][1].parent
     opened = {file: open_edf(file) for _, file in files}
     paired: dict[Path, Path] = {}
     if len(files) > 1 or annotations is not None:
@@ -120,26 +71,15 @@ def read_edf(
             raise FileError(f"{source}: holds annotations only, no signals")
         if labels is not None:
             paired = partners([file for _, file in files], separate)
-    annotated = [
-        AnnotatedFile(
+    recordings = [
+        (
             _recording(opened[file], file, name, len(files) > 1, channels, resample),
             paired.get(file, file),
             partial(_texts, opened[file], file, paired.get(file), annotations is not None),
         )
         for name, file in files
     ]
-    how = Cutting(
-        window_s,
-        window,
-        overlap,
-        label_share,
-        drop_unlabelled,
-        inside_annotations,
-        allow_nan,
-        {"name": data_name(source)},
-        resample,
-    )
-    return windows_of_files(source, "EDF", annotated, labels, how)
+    return with_annotations(source, recordings, labels)
 
 
 def _recording(
@@ -151,51 +91,53 @@ def _recording(
     resample: float | None,
 ) -> Continuous:
     """Signals of one file; signals of several rates are brought to ``resample``."""
-    picked = pick_signals(edf, channels, source)
-    with file_errors(source, "EDF"):
-        rates = {_text(s.label): as_sampling_rate(s.sampling_frequency) for s in picked}
-    several = len(set(rates.values())) > 1
-    if several and resample is None:
-        slowest = min(rates, key=lambda label: rates[label])
-        fastest = max(rates, key=lambda label: rates[label])
-        each = ", ".join(f"{listed([k])} {rates[k]:g} Hz" for k in (fastest, slowest))
-        raise FileError(
-            f"{source}: the signals have several sampling rates ({each}); pass channels= with "
-            f"those of one rate, or resample={rates[fastest]:g} (--resample) to bring all to one"
-        )
+    chosen = pick_signals(edf, channels, source)
     with file_errors(source, "EDF signals"):
-        with np.errstate(all="ignore"):
-            each_signal = [np.asarray(s.data, dtype=np.float32) for s in picked]
-        if several and resample is not None:
-            each_signal = _one_rate(each_signal, list(rates.values()), resample)
-        signals = np.stack(each_signal)
-        if not np.isfinite(signals).all():
-            bad = int(np.flatnonzero(~np.isfinite(signals).all(axis=1))[0])
-            raise DamagedFileError(
-                f"{source}: the scale of channel {list(rates)[bad]!r} takes it out of the range of "
-                "float32; pass channels= without it"
-            )
-        # Files of one name in several folders are not of one subject.
-        stem = Path(name).with_suffix("").as_posix() if many else source.stem
-        return Continuous(
-            name=name,
-            pieces=[(0, signals)],
-            fs=resample if several and resample is not None else next(iter(rates.values())),
-            channels=tuple(rates),
-            units=tuple(_text(s.physical_dimension) for s in picked),
-            group=_patient_code(edf) or stem,
+        rates = [as_sampling_rate(s.sampling_frequency) for s in chosen.values()]
+        lengths = [s.samples_per_data_record * edf.num_data_records for s in chosen.values()]
+        fs = rates[0]
+        if len(set(rates)) == 1:  # written in place, as recordings are long
+            values = np.empty((len(lengths), lengths[0]), dtype=np.float32)
+            for row, (label, signal) in zip(values, chosen.items(), strict=True):
+                _write_physical(row, signal, label, source)
+        else:
+            signals = [
+                _write_physical(np.empty(n, dtype=np.float32), signal, label, source)
+                for n, (label, signal) in zip(lengths, chosen.items(), strict=True)
+            ]
+            values, fs = one_rate(signals, rates, list(chosen), resample, source)
+    # Files of one name in several folders are not of one subject.
+    stem = Path(name).with_suffix("").as_posix() if many else source.stem
+    return Continuous(
+        name=name,
+        pieces=[(0, values)],
+        fs=fs,
+        channels=tuple(chosen),
+        units=tuple(_text(s.physical_dimension) for s in chosen.values()),
+        group=_patient_code(edf) or stem,
+        start=_start(edf),
+    )
+
+
+def _write_physical(
+    out: npt.NDArray[np.float32], signal: Any, label: str, where: Path
+) -> npt.NDArray[np.float32]:
+    """Write the values of a signal in its unit: p = p₀ + (d − d₀) · gain, of digital values d."""
+    (low, high), (bottom, top) = signal.digital_range, signal.physical_range
+    gain = (top - bottom) / (high - low)
+    digital = signal.digital
+    with np.errstate(all="ignore"):
+        reach = np.float32(abs(gain) * 2.0 ** (8 * digital.itemsize) + abs(bottom))
+    if not np.isfinite(reach):
+        raise DamagedFileError(
+            f"{where}: the scale of channel {label!r} takes it out of the range of float32; pass "
+            "channels= without it"
         )
-
-
-def _one_rate(
-    signals: list[npt.NDArray[np.float32]], rates: list[float], new: float
-) -> list[npt.NDArray[np.float32]]:
-    """Signals of several rates at one; the shortest ends all."""
-    found = [
-        x if old == new else resampled(x, old, new) for x, old in zip(signals, rates, strict=True)
-    ]
-    length = min(len(x) for x in found)
-    return [x[:length] for x in found]
+    # 24 bits need more digits on the way.
+    kind = np.float32 if digital.itemsize == 2 else np.float64
+    np.multiply(digital, kind(gain), out=out, dtype=kind, casting="unsafe")
+    out += np.float32(bottom - low * gain)
+    return out
 
 
 def annotations_only(path: Path) -> bool:
@@ -246,15 +188,40 @@ def start_shift(edf: Any, where: Path, other: Any, other_where: Path) -> float:
 
 
 def open_edf(path: Path) -> Any:
-    """Open an EDF or BDF file with edfio after checking header and size."""
+    """Open an EDF or BDF file with edfio; what it would only warn of is an error."""
     edfio = optional("edfio", "data")
     with file_errors(path, "EDF"):
-        bdf, records = _check_header(path)
-        content: Path | bytes = path
-        if records is not None:  # the header leaves the number out, at which edfio would warn
-            raw = path.read_bytes()
-            content = raw[:236] + str(records).ljust(8).encode() + raw[244:]
-        edf = edfio.read_bdf(content) if bdf else edfio.read_edf(content)
+        with path.open("rb") as stream:
+            fixed = stream.read(256)
+        if fixed[:8] not in (b"\xffBIOSEMI", b"0       "):
+            raise ForeignFileError(f"{path}: does not start like an EDF or BDF file")
+        records, count = (_number(fixed[a : a + b], path) for a, b in ((236, 8), (252, 4)))
+        if len(fixed) < 256 or path.stat().st_size < 256 * (count + 1):
+            raise TruncatedFileError(f"{path}: ends within its header")
+        if count < 1 or _number(fixed[184:192], path) != 256 * (count + 1):
+            raise DamagedFileError(f"{path}: the header has another size than {count} signals need")
+        read = edfio.read_bdf if fixed[:1] == b"\xff" else edfio.read_edf
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            edf = read(path, header_encoding="latin-1")
+        cut = any("Incomplete" in str(w.message) for w in caught)
+        if records == -1 and not cut and edf.num_data_records:
+            warnings.warn(
+                f"{path}: was not closed by its recorder and does not say how long it is; all "
+                f"{edf.num_data_records} data records are read",
+                TensorContrastWarning,
+                stacklevel=2,
+            )
+        elif cut or edf.num_data_records != records or not records:
+            raise TruncatedFileError(
+                f"{path}: its header says {records} data records, but the file has "
+                f"{edf.num_data_records}{' and a part' if cut else ''}; copy the file again"
+            )
+        if list(edf.signals) and not MIN_RECORD_S <= edf.data_record_duration <= MAX_RECORD_S:
+            raise DamagedFileError(
+                f"{path}: the duration of a data record is {edf.data_record_duration:g}; "
+                f"{MIN_RECORD_S:g} to {MAX_RECORD_S:g} seconds are read"
+            )
         if "+D" in str(edf.reserved) and not edf.is_continuous:
             raise FileError(
                 f"{path}: the recording has gaps (EDF+D); joining its parts would be wrong. "
@@ -263,30 +230,30 @@ def open_edf(path: Path) -> Any:
     return edf
 
 
-def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> list[Any]:
-    """Signals by label, in the order asked for; a missing one is an error that lists all."""
+def _number(field: bytes, path: Path) -> int:
+    """Return a whole number of the header, in plain digits."""
+    text = field.decode("latin-1").strip()
+    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+        raise DamagedFileError(f"{path}: the header says {field!r}, which is not a number")
+    return int(text)
+
+
+def pick_signals(edf: Any, channels: Sequence[str] | None, where: Path) -> dict[str, Any]:
+    """Signals by label, in the order asked for; labels that repeat get numbers.
+
+    The channel of triggers of BDF files holds events and is no signal, unless it is asked for.
+    """
     with file_errors(where, "EDF"):
         signals = list(edf.signals)
-        labels = [_text(s.label) for s in signals]
         if not signals:
             raise FileError(f"{where}: holds annotations only, no signals")
-        wanted = labels if channels is None else list(channels)
-        place = {label: k for k, label in enumerate(labels)}
-        missing = [c for c in wanted if c not in place]
-        if missing:
-            raise FileError(
-                f"{where}: no channel {listed(missing)}; there are {listed(labels, 40)}"
-            )
-        twice = sorted(set(wanted) & set(repeated(labels)) | set(repeated(wanted)))
-        if twice:
-            raise FileError(
-                f"{where}: channel {listed(twice)} is there more than once; pass channels= "
-                "without it"
-            )
-        picked = [signals[place[c]] for c in wanted]
-        for signal in picked:
-            _check_scale(signal, where)
-        return picked
+        labels = different_names([_text(s.label) for s in signals])
+        chosen = {labels[k]: signals[k] for k in picked(labels, channels, where)}
+        if channels is None and type(edf).__name__ == "Bdf" and len(chosen) > 1:
+            chosen.pop(STATUS, None)
+        for label, signal in chosen.items():
+            _check_scale(signal, label, where)
+        return chosen
 
 
 def _text(field: Any) -> str:
@@ -299,12 +266,21 @@ def _patient_code(edf: Any) -> str:
 
     Other than in EDF+, the field is free text, often a name.
     """
-    found = _PATIENT.fullmatch(_text(edf.local_patient_identification))
-    code = "" if found is None else found[1]
+    field = _PATIENT.fullmatch(_text(edf.local_patient_identification))
+    code = "" if field is None else field[1]
     return "" if code.upper() == "X" else code
 
 
-def _check_scale(signal: Any, where: Path) -> None:
+def _start(edf: Any) -> dt.datetime | None:
+    """Date and time of the first sample, where the header says them."""
+    try:
+        start: dt.datetime = edf.startdatetime
+    except Exception:  # dates may be anonymised or not valid
+        return None
+    return start
+
+
+def _check_scale(signal: Any, label: str, where: Path) -> None:
     """Raise where values cannot be brought to their unit; edfio would leave them as they are."""
     try:
         digital, physical = tuple(signal.digital_range), tuple(signal.physical_range)
@@ -315,15 +291,27 @@ def _check_scale(signal: Any, where: Path) -> None:
         good = False
     if not good:
         raise DamagedFileError(
-            f"{where}: the header does not say how to scale channel {_text(signal.label)!r} "
-            "(digital and physical minimum and maximum); pass channels= without it"
+            f"{where}: the header does not say how to scale channel {label!r} (digital and "
+            "physical minimum and maximum); pass channels= without it"
         )
 
 
 def read_annotations(edf: Any, where: Path) -> list[tuple[float, float, str]]:
-    """Annotations of an EDF+ file: onset and duration in seconds, and text."""
+    """Annotations of a file: onset and duration in seconds (0 for none), and text.
+
+    Of a BDF file without annotations they are the codes of its triggers, as long as they last.
+    """
     with file_errors(where, "EDF+ annotations"):
-        return [(float(a.onset), float(a.duration or 0.0), str(a.text)) for a in edf.annotations]
+        notes = [(float(a.onset), float(a.duration or 0.0), str(a.text)) for a in edf.annotations]
+        status = [s for s in edf.signals if type(edf).__name__ == "Bdf" and s.label == STATUS]
+        if notes or not status:
+            return notes
+        codes = (status[0].digital & 0xFFFF).astype(np.int64)
+        rate = float(status[0].sampling_frequency)
+        return [
+            (run.start / rate, (run.stop - run.start) / rate, str(run.label))
+            for run in label_segments(np.where(codes == 0, -1, codes))
+        ]
 
 
 def resample_hold(
@@ -342,84 +330,3 @@ def resample_hold(
         return np.repeat(values.astype(np.float32), ratio)
     at = np.arange(len(values) * ratio) / ratio
     return np.asarray(np.interp(at, np.arange(len(values)), values), dtype=np.float32)
-
-
-def _check_header(path: Path) -> tuple[bool, int | None]:
-    """Check that header and size agree.
-
-    Returns whether the file is BDF, and the number of data records if the header leaves it out.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        fixed = stream.read(256)
-        bdf = fixed[:8] == b"\xffBIOSEMI"
-        if not bdf and fixed[:8] != b"0       ":
-            raise ForeignFileError(f"{path}: does not start like an EDF or BDF file")
-        if len(fixed) < 256:
-            raise TruncatedFileError(f"{path}: ends within its header, after {size} bytes")
-        header_bytes = _number(fixed[184:192], "the size of the header", path)
-        records = _number(fixed[236:244], "the number of data records", path)
-        signals = _number(fixed[252:256], "the number of signals", path)
-        if signals < 1 or header_bytes != 256 * (signals + 1):
-            raise DamagedFileError(
-                f"{path}: the header says {signals} signals in {header_bytes} bytes of header"
-            )
-        rest = stream.read(256 * signals)
-    if len(rest) < 256 * signals:
-        raise TruncatedFileError(f"{path}: ends within its header, after {size} bytes")
-    _check_rates(rest, fixed[244:252], signals, path)
-    counts = rest[216 * signals : 224 * signals]
-    points = 0
-    for k in range(signals):
-        count = _number(counts[8 * k : 8 * k + 8], f"the record length of signal {k}", path)
-        if count < 1:
-            raise DamagedFileError(f"{path}: signal {k} has {count} points a data record")
-        points += count
-    record_bytes = points * (3 if bdf else 2)
-    if records == -1 and size > header_bytes and (size - header_bytes) % record_bytes == 0:
-        records = (size - header_bytes) // record_bytes
-        warnings.warn(
-            f"{path}: was not closed by its recorder and does not say how long it is; all "
-            f"{records} data records are read",
-            TensorContrastWarning,
-            stacklevel=2,
-        )
-        return bdf, records
-    if records < 1:
-        raise DamagedFileError(f"{path}: the header says {records} data records")
-    expected = header_bytes + records * record_bytes
-    if size != expected:
-        raise TruncatedFileError(
-            f"{path}: has {size} bytes, but its header says {records} data records = {expected} "
-            "bytes; copy the file again"
-        )
-    return bdf, None
-
-
-def _check_rates(rest: bytes, duration: bytes, signals: int, path: Path) -> None:
-    """Raise where a data record does not last a time that makes a sampling rate.
-
-    A file that holds annotations only may say 0.
-    """
-    labels = [rest[16 * k : 16 * k + 16].rstrip(b"\0 ") for k in range(signals)]
-    if all(label in (b"EDF Annotations", b"BDF Annotations") for label in labels):
-        return
-    try:
-        seconds = float(duration.decode("ascii"))
-    except ValueError:
-        seconds = float("nan")
-    if not MIN_RECORD_S <= seconds <= MAX_RECORD_S:
-        raise DamagedFileError(
-            f"{path}: the duration of a data record is {duration!r}; {MIN_RECORD_S:g} to "
-            f"{MAX_RECORD_S:g} seconds are read"
-        )
-
-
-def _number(field: bytes, what: str, path: Path) -> int:
-    try:
-        text = field.decode("ascii").strip()
-        if "_" in text:  # which Python takes for a separator of digits
-            raise ValueError(text)
-        return int(text)
-    except ValueError:
-        raise DamagedFileError(f"{path}: {what} is {field!r}, not a number") from None

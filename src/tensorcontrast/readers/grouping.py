@@ -33,7 +33,10 @@ def groups_by_name(pattern: str, names: Iterable[str]) -> npt.NDArray[np.str_]:
     >>> groups_by_name(r"(?P<group>S\d+)", ["S1-night1.edf", "S1-night2.edf", "S2-night1.edf"])
     array(['S1', 'S1', 'S2'], dtype='<U2')
     """
-    return parts_by_name(pattern, names)["group"]
+    parts = parts_by_name(pattern, names)
+    if "group" not in parts:
+        raise InvalidInputError(f"groups={pattern!r} has no part named 'group'; add (?P<group>...)")
+    return parts["group"]
 
 
 def parts_by_name(pattern: str, names: Iterable[str]) -> dict[str, npt.NDArray[np.str_]]:
@@ -51,14 +54,17 @@ def parts_by_name(pattern: str, names: Iterable[str]) -> dict[str, npt.NDArray[n
             f"groups={pattern!r} is not a regular expression ({error}); write one such as "
             r"'(?P<group>S\d+)'"
         ) from error
-    if "group" not in compiled.groupindex:
+    if not {"group", "label"} & set(compiled.groupindex):
         raise InvalidInputError(
-            f"groups={pattern!r} has no part named 'group'; write one such as '(?P<group>S\\d+)'"
+            f"groups={pattern!r} has no part named 'group' or 'label'; write one such as "
+            "'(?P<group>S\\d+)'"
         )
     found: list[dict[str, str]] = []
     for name in names:
         match = compiled.search(name)
-        if match is None or not match["group"]:
+        if match is None or not all(
+            match[part] for part in ("group", "label") if part in compiled.groupindex
+        ):
             raise FileError(
                 f"{name}: the name does not match groups={pattern!r}; change the pattern, or leave "
                 "the file out"

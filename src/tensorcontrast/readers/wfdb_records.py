@@ -1,11 +1,9 @@
-"""WFDB records, the format of PhysioNet: one record, or a folder of them."""
+"""WFDB records, the format of PhysioNet, read by wfdb: one record, or a folder of them."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil
@@ -22,25 +20,18 @@ from tensorcontrast.errors import (
     ForeignFileError,
     TruncatedFileError,
 )
-from tensorcontrast.readers.annotations import Labels, check_label_options
-from tensorcontrast.readers.continuous import (
-    AnnotatedFile,
-    Continuous,
-    Cutting,
-    windows_of_files,
-)
+from tensorcontrast.readers.annotations import Labels, with_annotations
 from tensorcontrast.readers.files import (
     MOST_CHANNELS,
     check_expansion,
     check_inside,
-    data_name,
     file_errors,
     is_glob,
     matching_files,
 )
-from tensorcontrast.recordings import Recordings
+from tensorcontrast.readers.signals import different_names, one_rate, picked
 from tensorcontrast.recordings.checks import as_sampling_rate, repeated
-from tensorcontrast.recordings.windows import MIN_LABEL_SHARE
+from tensorcontrast.recordings.continuous import Continuous
 from tensorcontrast.utils.names import listed
 from tensorcontrast.utils.optional import optional
 
@@ -52,118 +43,51 @@ _FLAC = ("508", "516", "524")
 # Names of files and records in the rules of the format; nothing that points to another folder.
 _FILE_NAME = re.compile(r"[A-Za-z0-9_+-][A-Za-z0-9_.+ -]*")
 _LARGEST = 2**31  # of anything that stands in a header
-
-# The most common kind of header, which is read here many times faster than by wfdb: one signal
-# file of 16-bit numbers, one value a frame, no skew and no offset.
-_RECORD_LINE = re.compile(r"[^/\s]+ +(\d+) +(\d+(?:\.\d+)?) +(\d+)(?: .*)?")
-_SIGNAL_LINE = re.compile(
-    r"(?P<file>\S+) +16 +(?P<gain>\d+(?:\.\d+)?)(?:\((?P<baseline>-?\d+)\))?(?:/(?P<unit>\S+))?"
-    r" +\d+ +(?P<zero>-?\d+) +-?\d+ +(?P<checksum>-?\d+) +0 +(?P<name>\S.*)"
-)
+_NO_SEGMENT = "~"  # in place of the name of a segment: a gap
 
 
-@dataclass(frozen=True)
-class WfdbRecord:
-    """One record: signals (channel, time) in physical units, float32."""
-
-    signals: npt.NDArray[np.float32]
-    fs: float
-    channels: tuple[str, ...]
-    units: tuple[str, ...]
-
-
-def read_wfdb(
-    path: str | Path,
+def load(
+    files: Sequence[tuple[str, Path]],
     *,
     channels: Sequence[str] | None = None,
-    window_s: float | None = None,
-    window: int | None = None,
-    overlap: float = 0.0,
     labels: Labels | None = None,
     annotations: str | None = None,
-    label_share: float = MIN_LABEL_SHARE,
-    drop_unlabelled: bool = False,
-    inside_annotations: bool = False,
     resample: float | None = None,
-    verify: bool = True,
-    allow_nan: bool = False,
-) -> Recordings:
-    """Read a WFDB record or all records of a folder.
+) -> list[Continuous]:
+    """Read WFDB records; see :func:`tensorcontrast.readers.read` for the options.
 
-    Without a window every record of a folder is one window, and all must have one length. A single
-    record of 20 s or more is cut into windows of 10 s, with a warning; ``window_s=math.inf`` leaves
-    it whole.
-    The columns ``record`` and ``recording`` have the name of the record of each window, and
-    ``start`` its first sample.
-
-    Parameters
-    ----------
-    path : path
-        A record, with or without ``.hea`` or ``.dat``, or a folder that is searched with its
-        subfolders (the file ``RECORDS`` is followed where there is one), or a pattern such as
-        ``"db/*.hea"``.
-    channels : sequence of str, optional
-        Signals to read, in this order; all by default.
-    window_s, window, overlap
-        Windows, as in :meth:`Recordings.from_signals`.
-    labels, label_share, drop_unlabelled, inside_annotations
-        Annotations as labels, as in :func:`~tensorcontrast.readers.edf.read_edf`. The annotations
-        are the changes of rhythm, such as ``(AFIB`` (comments, where there is none). Each lasts
-        until the next, or to the end of the record. The texts are without the bracket.
-    annotations : str, optional
-        Suffix of the files with annotations, ``"atr"`` by default.
-    resample : float, optional
-        Bring all records to this many samples per second before they are cut.
-    verify : bool
-        Compare the checksums of the header with the signals.
-    allow_nan : bool
-        Accept missing values, which become NaN.
+    Signals of several samples per frame keep their own rate. Annotations are the changes of rhythm,
+    such as ``(AFIB`` (comments, where there is none). Each lasts until the next, or to the end of
+    the record. The texts are without the bracket.
     """
-    check_label_options(labels, annotations, inside_annotations)
-    source = Path(path).expanduser()
-    base = source if source.is_dir() else None
-    with file_errors(source, "WFDB records"):
-        if is_glob(source):
-            base, files = matching_files(source)
+    recordings = []
+    for name, file in files:
+        one = read_record(
+            file,
+            channels=channels,
+            resample=resample,
+            name=name.removesuffix(".hea").removesuffix(".dat"),
+        )
+        recordings.append((one, file, partial(_annotations, file, annotations or "atr", one)))
+    source = files[0][1] if len(files) == 1 else files[0][1].parent
+    return with_annotations(source, recordings, labels)
+
+
+def records_of(path: Path) -> list[tuple[str, Path]]:
+    """Return the records that a path, a folder or a pattern names, with their names."""
+    base = path if path.is_dir() else None
+    with file_errors(path, "WFDB records"):
+        if is_glob(path):
+            base, files = matching_files(path)
             names = sorted({file.with_suffix("") for file in files if file.suffix == ".hea"})
             if not names:
-                raise ForeignFileError(f"{source}: matches no headers of records (.hea)")
+                raise ForeignFileError(f"{path}: matches no headers of records (.hea)")
         else:
-            names = [source] if base is None else _records_of(source)
-    records = [read_record(name, channels=channels, verify=verify) for name in names]
-    if window is None and window_s is None and len(records) > 1:
-        window_s = math.inf  # each record is a window
-    annotated = [
-        AnnotatedFile(
-            Continuous(
-                name=name.name if base is None else name.relative_to(base).as_posix(),
-                pieces=[(0, record.signals)],
-                fs=record.fs,
-                channels=record.channels,
-                units=record.units,
-            ),
-            name,
-            partial(_annotations, name, annotations or "atr", record),
-        )
-        for name, record in zip(names, records, strict=True)
-    ]
-    how = Cutting(
-        window_s,
-        window,
-        overlap,
-        label_share,
-        drop_unlabelled,
-        inside_annotations,
-        allow_nan,
-        {"name": data_name(source) if is_glob(source) else source.name},
-        resample,
-    )
-    rec = windows_of_files(source, "WFDB", annotated, labels, how)
-    rec.columns["record"] = rec.columns["recording"]
-    return rec
+            names = [path] if base is None else _records_of(path)
+    return [(n.name if base is None else n.relative_to(base).as_posix(), n) for n in names]
 
 
-def _annotations(path: Path, suffix: str, record: WfdbRecord) -> list[tuple[float, float, str]]:
+def _annotations(path: Path, suffix: str, record: Continuous) -> list[tuple[float, float, str]]:
     """Read the changes of rhythm of a record: onset and duration in seconds, and text."""
     base = path.with_suffix("") if path.suffix in (".hea", ".dat") else path
     file = base.with_name(f"{base.name}.{suffix}")
@@ -175,84 +99,165 @@ def _annotations(path: Path, suffix: str, record: WfdbRecord) -> list[tuple[floa
     with file_errors(file, "WFDB annotations"):
         found = wfdb.rdann(str(base), suffix)
         notes = list(zip(found.sample.tolist(), found.symbol, found.aux_note, strict=True))
+        frames = float(found.fs or wfdb.rdheader(str(base)).fs)  # annotations count frames
     for kind in ("+", '"'):
         chosen = [(at, str(note).strip("\0 ")) for at, symbol, note in notes if symbol == kind]
         chosen = [(at, note.removeprefix("(")) for at, note in chosen if note]
         if chosen:
             break
-    ends = [*(at for at, _ in chosen[1:]), record.signals.shape[1]]
+    ends = [*(at for at, _ in chosen[1:]), record.n_times / record.fs * frames]
     return [
-        (at / record.fs, (end - at) / record.fs, note)
+        (at / frames, (end - at) / frames, note)
         for (at, note), end in zip(chosen, ends, strict=False)
     ]
 
 
 def read_record(
-    path: str | Path, *, channels: Sequence[str] | None = None, verify: bool = True
-) -> WfdbRecord:
-    """Read one record and check sizes and checksums against its header."""
+    path: str | Path,
+    *,
+    channels: Sequence[str] | None = None,
+    resample: float | None = None,
+    name: str = "",
+) -> Continuous:
+    """Read one record, and check sizes and checksums against its header.
+
+    A record of several segments is one recording, with gaps where a segment is missing; a channel
+    that a segment does not have is NaN there.
+    """
     base = Path(path).expanduser()
     if base.suffix in (".hea", ".dat"):
         base = base.with_suffix("")
-    header_file = base.with_name(base.name + ".hea")
-    with file_errors(header_file, "a WFDB header"):
-        if not header_file.is_file():
-            raise DataNotFoundError(f"{header_file}: no such file; a WFDB record needs its header")
-        quick = _read_plain(header_file, channels, verify)
-        if quick is not None:
-            return quick
+    header = _header(base)
+    name = name or base.name
+    if getattr(header, "n_seg", None) is None:
+        return _record(base, header, channels, resample, name)
+    return _segments(base, header, channels, resample, name)
+
+
+def _header(base: Path) -> Any:
+    """Read and check the header of a record or of one with segments."""
+    file = base.with_name(base.name + ".hea")
+    with file_errors(file, "a WFDB header"):
+        if not file.is_file():
+            raise DataNotFoundError(f"{file}: no such file; a WFDB record needs its header")
         wfdb = optional("wfdb", "data")
-        if header_file.read_bytes().count(b"\n") > 2 * MOST_CHANNELS:
-            raise FileError(f"{header_file}: is too long for the header of a record")
+        if file.read_bytes().count(b"\n") > 2 * MOST_CHANNELS:
+            raise FileError(f"{file}: is too long for the header of a record")
         header = wfdb.rdheader(str(base))
-        if getattr(header, "n_seg", None) is not None:
+        if getattr(header, "n_seg", None) is None:
+            _check_fields(header, file)
+        elif len(header.seg_name) != header.n_seg or sum(header.seg_len) != header.sig_len:
+            raise DamagedFileError(f"{file}: its segments are not as many or as long as it says")
+        else:
+            for segment in header.seg_name:
+                if segment != _NO_SEGMENT:
+                    _check_name(segment, file)
+    return header
+
+
+def _record(
+    base: Path, header: Any, channels: Sequence[str] | None, resample: float | None, name: str
+) -> Continuous:
+    """Read a record of one segment."""
+    file = base.with_name(base.name + ".hea")
+    with file_errors(file, "a WFDB header"):
+        names = _signal_names(header, file)
+        _check_sizes(header, file)
+        rows = picked(names, channels, file)
+    chosen = [names[k] for k in rows]
+    with file_errors(base, "a WFDB record"), np.errstate(all="ignore"):
+        wfdb = optional("wfdb", "data")
+        record = wfdb.rdrecord(str(base), channels=rows, physical=False, smooth_frames=False)
+        sums = record.calc_checksum(expanded=True)
+        for label, said, total in zip(chosen, record.checksum, sums, strict=True):
+            if said is not None and (int(said) - int(total)) % 65536:
+                raise DamagedFileError(
+                    f"{base}: the checksum of signal {label!r} is {int(total) % 65536}, but the "
+                    f"header says {int(said) % 65536}; copy the record again"
+                )
+        signals = [values.astype(np.float32) for values in record.dac(expanded=True)]
+        for label, values in zip(chosen, signals, strict=True):
+            if np.isinf(values).any():
+                raise DamagedFileError(
+                    f"{base}: the gain of signal {label!r} makes its values infinite"
+                )
+        rates = [as_sampling_rate(record.fs * (spf or 1)) for spf in record.samps_per_frame]
+        values, fs = one_rate(signals, rates, chosen, resample, base)
+    return Continuous(
+        name=name,
+        pieces=[(0, values)],
+        fs=fs,
+        channels=tuple(chosen),
+        units=tuple(str(unit) for unit in record.units),
+        start=getattr(header, "base_datetime", None),
+    )
+
+
+def _segments(
+    base: Path, header: Any, channels: Sequence[str] | None, resample: float | None, name: str
+) -> Continuous:
+    """Read a record of several segments as one recording."""
+    parts: list[tuple[int, Continuous]] = []
+    names: list[str] = []
+    at = 0  # in frames
+    for segment, length in zip(header.seg_name, header.seg_len, strict=True):
+        if segment != _NO_SEGMENT:
+            file = base.with_name(segment)
+            own = _header(file)
+            labels = _signal_names(own, file.with_name(segment + ".hea"))
+            names += [label for label in labels if label not in names]
+            if length:
+                wanted = None if channels is None else [c for c in channels if c in labels]
+                if wanted != []:
+                    parts.append((at, _record(file, own, wanted, resample, segment)))
+        at += length
+    where = base.with_name(base.name + ".hea")
+    rows = [names[k] for k in picked(names, channels, where)]
+    if not parts:
+        raise FileError(f"{where}: all of its segments are empty")
+    first = parts[0][1]
+    factor = first.fs / float(header.fs)
+    units = dict.fromkeys(rows, "")
+    pieces: list[tuple[int, npt.NDArray[Any]]] = []
+    for start, part in parts:
+        for channel, unit in zip(part.channels, part.units or (), strict=False):
+            if units[channel] not in ("", unit):
+                raise FileError(
+                    f"{where}: {channel!r} is in {units[channel]!r} and in {unit!r}; read its "
+                    "segments apart"
+                )
+            units[channel] = unit
+        if part.fs != first.fs:
             raise FileError(
-                f"{header_file}: is a record of {header.n_seg} segments; read each on its own"
+                f"{where}: segments have {first.fs:g} and {part.fs:g} Hz; pass resample="
             )
-        names = _signal_names(header, header_file)
-        _check_fields(header, header_file)
-        _check_sizes(header, header_file)
-        picked = _picked(channels, names, header_file)
-    with file_errors(base, "a WFDB record"):
-        single = all((spf or 1) == 1 for spf in header.samps_per_frame)
-        with np.errstate(all="ignore"):  # what a gain makes infinite is found by _single
-            if not (verify and single):
-                record = wfdb.rdrecord(str(base), channels=picked)
-                signals = record.p_signal
-            else:
-                record = wfdb.rdrecord(str(base), channels=picked, physical=False)
-                for k, said, found in zip(
-                    picked, record.checksum, record.calc_checksum(), strict=True
-                ):
-                    if said is not None:
-                        _check_sum(names[k], int(said), int(found), base)
-                signals = record.dac()
-        return WfdbRecord(
-            signals=np.ascontiguousarray(_single(signals.T, [names[k] for k in picked], base)),
-            fs=as_sampling_rate(record.fs),
-            channels=tuple(names[k] for k in picked),
-            units=tuple(str(unit) for unit in record.units),
-        )
-
-
-def _single(values: npt.NDArray[Any], names: list[str], where: Path) -> npt.NDArray[np.float32]:
-    """Signals as float32; missing values are NaN, but nothing may become infinite."""
-    with np.errstate(over="ignore"):
-        out = values.astype(np.float32)
-    if np.isinf(out).any():
-        name = names[int(np.flatnonzero(np.isinf(out).any(axis=1))[0])]
-        raise DamagedFileError(f"{where}: the gain of signal {name!r} makes its values infinite")
-    return out
+        values = np.full((len(rows), part.n_times), np.nan, dtype=np.float32)
+        for k, channel in enumerate(part.channels):
+            values[rows.index(channel)] = part.pieces[0][1][k]
+        offset = round(start * factor)
+        if pieces and pieces[-1][0] + pieces[-1][1].shape[1] == offset:
+            before, x = pieces.pop()
+            offset, values = before, np.concatenate([x, values], axis=1)
+        pieces.append((offset, values))
+    return Continuous(
+        name=name,
+        pieces=pieces,
+        fs=first.fs,
+        channels=tuple(rows),
+        units=tuple(units.values()),
+        start=getattr(header, "base_datetime", None),
+    )
 
 
 def _check_fields(header: Any, where: Path) -> None:
     """Check what a header says before wfdb acts on it: names of files and sizes of numbers."""
-    if len(header.file_name) != header.n_sig:
+    if len(header.file_name or ()) != header.n_sig:
         raise TruncatedFileError(
             f"{where}: says {header.n_sig} signals but describes {len(header.file_name)}"
         )
-    for k, name in enumerate(header.file_name):
-        _check_name(str(name), where)
+    for k, name in enumerate(header.file_name or ()):
+        if name != _NO_SEGMENT:  # of a layout, which has no signals
+            _check_name(str(name), where)
         gain, rate = header.adc_gain[k], header.fs
         if not (np.isfinite(gain) and gain and np.isfinite(rate) and rate > 0):
             raise DamagedFileError(f"{where}: signal {k} has gain {gain} and rate {rate}")
@@ -280,64 +285,14 @@ def _signal_names(header: Any, where: Path) -> list[str]:
     if len(names) > MOST_CHANNELS:
         raise FileError(f"{where}: describes {len(names)} signals, more than any record has")
     nameless = [k for k, name in enumerate(names) if name is None]
-    if not nameless:
-        return [str(name) for name in names]
     # Names may be left out, but not of some signals only, nor by a file cut within a line.
-    if len(nameless) < len(names) or where.read_bytes()[-1:] != b"\n":
+    if nameless and (len(nameless) < len(names) or where.read_bytes()[-1:] != b"\n"):
         raise TruncatedFileError(
             f"{where}: the line of signal {nameless[0]} ends too early; copy the record again"
         )
-    return [f"signal {k}" for k in range(len(names))]
-
-
-def _read_plain(
-    header_file: Path, channels: Sequence[str] | None, verify: bool
-) -> WfdbRecord | None:
-    """Read a record of the most common kind; None if it is of any other."""
-    lines = header_file.read_text(encoding="utf-8", errors="replace").splitlines()
-    lines = [line.strip() for line in lines if line.strip() and line.strip()[0] != "#"]
-    record = _RECORD_LINE.fullmatch(lines[0]) if lines else None
-    if record is None or int(record[1]) != len(lines) - 1:
-        return None
-    signals = [match for line in lines[1:] if (match := _SIGNAL_LINE.fullmatch(line))]
-    if not signals or len(signals) != len(lines) - 1 or len({s["file"] for s in signals}) > 1:
-        return None
-    gains = np.array([float(s["gain"]) for s in signals])
-    fs, points = float(record[2]), int(record[3])
-    if not (0 < fs < _LARGEST and points and gains.all()):
-        return None
-    zeros = np.array([int(s["baseline"] or s["zero"]) for s in signals])
-    if np.abs(zeros).max() > _LARGEST:
-        raise DamagedFileError(f"{header_file}: has a baseline of {max(zeros, key=abs)}")
-    _check_name(signals[0]["file"], header_file)
-    names = [s["name"] for s in signals]
-    picked = _picked(channels, names, header_file)
-    file = header_file.with_name(signals[0]["file"])
-    _check_size(file, header_file, 2 * len(signals) * points, points)
-    # d = digital values, (channel, time)
-    d = np.fromfile(file, dtype="<i2", count=len(signals) * points).reshape(points, -1).T[picked]
-    if verify:
-        found = d.sum(axis=1, dtype=np.int64)
-        for k, total in zip(picked, found.tolist(), strict=True):
-            _check_sum(names[k], int(signals[k]["checksum"]), total, header_file.with_suffix(""))
-    with np.errstate(over="ignore"):
-        scaled = (d - zeros[picked, None]) / gains[picked, None]
-    physical = _single(scaled, [names[k] for k in picked], header_file)
-    physical[d == -32768] = np.nan  # how the format writes a missing value
-    return WfdbRecord(
-        signals=physical,
-        fs=fs,
-        channels=tuple(names[k] for k in picked),
-        units=tuple(signals[k]["unit"] or "mV" for k in picked),
-    )
-
-
-def _check_sum(name: str, said: int, found: int, where: Path) -> None:
-    if (said - found) % 65536:
-        raise DamagedFileError(
-            f"{where}: the checksum of signal {name!r} is {found % 65536}, but the header says "
-            f"{said % 65536}; copy the record again (or pass verify=False)"
-        )
+    if nameless:
+        return [f"signal {k}" for k in range(len(names))]
+    return different_names([str(name) for name in names])
 
 
 def _check_there(file: Path, header: Path) -> None:
@@ -353,20 +308,6 @@ def _check_size(file: Path, header: Path, expected: int, points: int) -> None:
             f"{file}: has {size} bytes, but {header.name} says {points} points = {expected} bytes; "
             "copy the record again"
         )
-
-
-def _picked(channels: Sequence[str] | None, names: list[str], where: Path) -> list[int]:
-    twice = repeated(names)
-    if channels is None:
-        if twice:
-            raise FileError(f"{where}: signals {listed(twice)} are there more than once")
-        return list(range(len(names)))
-    missing = [c for c in channels if c not in names]
-    if missing:
-        raise FileError(f"{where}: no channel {listed(missing)}; there are {listed(names, 40)}")
-    if set(channels) & set(twice):
-        raise FileError(f"{where}: signals {listed(twice)} are there more than once")
-    return [names.index(c) for c in channels]
 
 
 def _check_sizes(header: Any, where: Path) -> None:
@@ -409,7 +350,19 @@ def _records_of(folder: Path) -> list[Path]:
             raise DamagedFileError(f"{listing}: names {listed(twice)} more than once")
         names = [folder / name for name in listed_names]
     else:
-        names = [file.with_suffix("") for file in sorted(folder.rglob("*.hea"))]
+        names = _whole_records(sorted(folder.rglob("*.hea")))
     if not names:
         raise ForeignFileError(f"{folder}: holds no WFDB records (.hea files)")
     return names
+
+
+def _whole_records(headers: list[Path]) -> list[Path]:
+    """Leave out layouts and segments of other records."""
+    segments: set[Path] = set()
+    for header in headers:
+        lines = header.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = [line for line in lines if line.strip() and not line.startswith("#")]
+        if lines and "/" in lines[0].split()[0]:
+            names = [line.split()[0] for line in lines[1:] if line.split()]
+            segments |= {header.with_name(f"{name}.hea") for name in names}
+    return [header.with_suffix("") for header in headers if header not in segments]

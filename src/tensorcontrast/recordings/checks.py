@@ -231,7 +231,7 @@ def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> l
         elif isinstance(item, str) and item in names:
             rows.append(list(names).index(item))
         elif isinstance(item, str) and any(sign in item for sign in "*?"):
-            found = [k for k, name in enumerate(names) if _like(item, name)]
+            found = [k for k, name in enumerate(names) if matches(item, name)]
             rows += found
             missing += [] if found else [item]
         else:
@@ -241,7 +241,7 @@ def positions(what: str, wanted: Sequence[str | int], names: Sequence[str]) -> l
     return rows
 
 
-def _like(pattern: str, name: str) -> bool:
+def matches(pattern: str, name: str) -> bool:
     """Whether a name matches a pattern in which ``*`` is any text and ``?`` any character."""
     parts = (re.escape(c) if c not in "*?" else "." + "*" * (c == "*") for c in pattern)
     return re.fullmatch("".join(parts), name, flags=re.DOTALL) is not None

@@ -5,18 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tensorcontrast.errors import (
-    FileError,
-    InvalidInputError,
-    TensorContrastWarning,
-)
+from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
+from tensorcontrast.recordings.continuous import Cutting
 
 if TYPE_CHECKING:
-    from tensorcontrast.readers.continuous import Cutting
     from tensorcontrast.recordings import Recordings
 
 
@@ -35,11 +31,9 @@ def cutting(
     label_share: float,
     drop_unlabelled: bool,
     allow_nan: bool,
-    **about: Any,
+    name: str,
 ) -> Cutting:
     """How a recording is cut into windows, by lengths in seconds."""
-    from tensorcontrast.readers.continuous import Cutting
-
     overlap = 0.0
     if step_s is not None:
         if window_s is None:
@@ -56,7 +50,7 @@ def cutting(
         label_share=label_share,
         drop_unlabelled=drop_unlabelled,
         allow_nan=allow_nan,
-        about=about,
+        name=name,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
+from tensorcontrast.recordings.checks import as_sampling_rate
+from tensorcontrast.recordings.continuous import windows_of
 from tensorcontrast.recordings.conversion import cutting, input_errors
 from tensorcontrast.utils.names import listed
 from tensorcontrast.utils.optional import optional
@@ -26,6 +28,9 @@ def from_dataframe(
     recording: str | None = None,
     sample: str | None = None,
     fs: float | None = None,
+    ignore: Sequence[str] = (),
+    rename: Mapping[str, str] | None = None,
+    units: str | Mapping[str, str] | None = None,
     window_s: float | None = None,
     step_s: float | None = None,
     label_share: float = 0.5,
@@ -37,7 +42,7 @@ def from_dataframe(
     """Make recordings of a data frame of pandas or polars.
 
     A frame with one row per sample in time is continuous: it is cut into windows here, as
-    :func:`~tensorcontrast.readers.table.read_csv` does with files. Gaps in time cut a recording,
+    :func:`tensorcontrast.readers.read` does with files. Gaps in time cut a recording,
     and no window spans one. A frame with a column of window ids is in long form. The frame is not
     changed.
 
@@ -59,7 +64,13 @@ def from_dataframe(
         Column with the id of the window, for frames in long form.
     fs : float, optional
         Samples per second. By default the rate of the time column; where both are there, they may
-        differ by 1 %.
+        differ by 0.5 %.
+    ignore : sequence of str, optional
+        Columns, or patterns for them, that are left out.
+    rename : mapping, optional
+        Names of columns, and what they are called instead.
+    units : str or mapping, optional
+        Unit of all channels, or of single columns; of the time s, ms, µs or ns.
     window_s, step_s : float, optional
         Length of windows in seconds, and the time from one to the next (by default the length).
         Without a length, windows of 10 s are cut, with a warning.
@@ -89,9 +100,8 @@ def from_dataframe(
     >>> rec.fs, rec.y.tolist(), rec.columns["start"].tolist()
     (50.0, [0, 1, 1], [0, 100, 200])
     """
-    from tensorcontrast.readers.continuous import windows_of
-    from tensorcontrast.readers.continuous_table import continuous_frame, is_long_form
-    from tensorcontrast.readers.table import _check_long_form, _from_frame
+    from tensorcontrast.readers.dialects import Layout
+    from tensorcontrast.readers.tables import of_frame, windows_of_frame
 
     table = _as_pandas(frame)
     columns = list(table.columns)
@@ -104,27 +114,27 @@ def from_dataframe(
             f"the frame has no column for {', '.join(missing)}; there are {listed(columns)}"
         )
     where = Path(name or "frame")
-    roles = {"sample": sample, "time": time, "label": label, "group": group}
-    how = cutting(window_s, step_s, label_share, drop_unlabelled, allow_nan, name=name)
+    layout = Layout(
+        time=time, label=label, group=group, sample=sample, channels=channels, ignore=tuple(ignore),
+        rename=rename, units=units, fs=None if fs is None else as_sampling_rate(fs),
+    )  # fmt: skip
+    how = cutting(window_s, step_s, label_share, drop_unlabelled, allow_nan, name)
     how = replace(how, resample=resample)
     with input_errors():
-        if recording is None and is_long_form(columns, sample):
-            _check_long_form(where, table, columns, roles, 1, how)
-            rec = _from_frame(table, where, roles, channels, fs, allow_nan, first_line=0)
+        rec = windows_of_frame(table, where, layout, allow_nan) if recording is None else None
+        if rec is not None:
+            if window_s is not None or drop_unlabelled:
+                raise InvalidInputError(
+                    "the frame holds windows (long form), which are not cut again; leave window_s= "
+                    "and drop_unlabelled= out, or leave the column of ids out with ignore="
+                )
             rec = rec._with(name=name)
             return rec if resample is None else rec.resample(resample)
-        found = []
+        parts = []
         for value, part in _parts(table, recording):
-            found += continuous_frame(
-                part,
-                where,
-                str(where) if recording is None else str(value),
-                roles,
-                channels=channels,
-                fs=fs,
-                allow_nan=allow_nan,
-            )
-        return windows_of(where, found, how)
+            short = str(where) if recording is None else str(value)
+            parts += of_frame(part, where, short, layout, allow_nan)
+        return windows_of(where, parts, how)
 
 
 def _parts(table: Any, recording: str | None) -> list[tuple[Any, Any]]:

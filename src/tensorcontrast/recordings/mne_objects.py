@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,9 @@ from tensorcontrast.errors import (
     TensorContrastWarning,
 )
 from tensorcontrast.recordings.checks import positions
+from tensorcontrast.recordings.continuous import Continuous, windows_of
 from tensorcontrast.recordings.conversion import cutting, drop_without_label, input_errors
+from tensorcontrast.recordings.windows import Segment, check_segments
 from tensorcontrast.utils.names import listed
 from tensorcontrast.utils.optional import optional
 
@@ -146,6 +149,10 @@ def _file_name(raw: Any) -> str:
     return "" if first is None else Path(first).stem
 
 
+def _seconds(value: float) -> dt.timedelta:
+    return dt.timedelta(seconds=float(value))
+
+
 def _is_bad(text: str) -> bool:
     return text.lower().startswith("bad")
 
@@ -161,8 +168,7 @@ def _from_raw(
     name: str,
     how: tuple[float | None, float | None, float, bool],
 ) -> Recordings:
-    from tensorcontrast.readers.continuous import Continuous, chosen_segments, windows_of
-    from tensorcontrast.recordings.windows import Segment, check_segments
+    from tensorcontrast.readers.annotations import chosen_segments
 
     fs = float(raw.info["sfreq"])
     where = name or _file_name(raw) or _subject(raw) or "raw"
@@ -205,10 +211,11 @@ def _from_raw(
             units=units if isinstance(units, tuple) else (units,) * len(picks),
             segments=segments,
             group=_subject(raw) if group is None else group,
+            start=raw.info["meas_date"] and raw.info["meas_date"] + _seconds(raw.first_time),
         )
         window_s, step_s, label_share, drop = how
         rec = windows_of(
-            where, [recording], cutting(window_s, step_s, label_share, drop, False, name=name)
+            where, [recording], cutting(window_s, step_s, label_share, drop, False, name)
         )
     start = rec.columns["start"] / fs
     keep = np.ones(len(rec), dtype=bool)
@@ -269,7 +276,7 @@ def _event_names(
     event_id: Mapping[str, int], labels: str | Mapping[str, str] | None
 ) -> dict[int, str]:
     """Class of each code of events; codes of unknown ones are left out."""
-    from tensorcontrast.readers.continuous import chosen_segments
+    from tensorcontrast.readers.annotations import chosen_segments
 
     texts = [text for text in event_id if text != UNKNOWN_EVENT]
     if labels is None:

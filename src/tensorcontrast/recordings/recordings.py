@@ -147,6 +147,8 @@ class Recordings:
             for key, value in (columns or {}).items()
         }
         self.name, self.citation, self.licence = str(name), str(citation), str(licence)
+        #: How a table was read, in one line; empty for other recordings.
+        self.understood = ""
         if not allow_nan:
             check_finite(self.X, self.channels)
 
@@ -438,7 +440,9 @@ class Recordings:
         return read_npz(path, allow_nan=allow_nan)
 
     @classmethod
-    def read(cls, path: str | Path, *, format: str | None = None, **options: Any) -> Recordings:
+    def read(
+        cls, path: str | Path | Sequence[str | Path], *, format: str | None = None, **options: Any
+    ) -> Recordings:
         """Read recordings of any known format; see :func:`tensorcontrast.readers.read`."""
         from tensorcontrast.readers import read
 

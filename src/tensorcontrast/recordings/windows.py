@@ -163,7 +163,10 @@ def stack_windows(arrays: list[AnyArray], starts: list[IntArray], points: int) -
     for array, start in zip(arrays, starts, strict=True):
         if len(start):
             view = np.lib.stride_tricks.sliding_window_view(array, points, axis=1)
-            X[row : row + len(start)] = view[:, start].transpose(1, 0, 2)
+            step = int(start[1] - start[0]) if len(start) > 1 else 1
+            even = bool((np.diff(start) == step).all())  # a slice is not copied twice
+            chosen = view[:, start[0] : start[-1] + 1 : step] if even else view[:, start]
+            X[row : row + len(start)] = chosen.transpose(1, 0, 2)
             row += len(start)
     return X
 
@@ -268,6 +271,7 @@ def label_windows(
         Where windows begin and end, in the unit of the segments.
     segments : sequence of Segment
         Labelled stretches in any order. Those of one label may overlap; their time counts once.
+        One without a duration labels the window that it lies in, where no stretch does.
     min_share : float
         Share of the window, above 0 and at most 1, that the label must cover. Below it, and
         where two labels cover the window equally, it has no label.
@@ -287,8 +291,10 @@ def label_windows(
         raise InvalidInputError(f"min_share={min_share} must be above 0 and at most 1")
     begin, end = np.asarray(start, dtype=np.float64), np.asarray(stop, dtype=np.float64)
     by_label: dict[Any, list[Segment]] = {}
+    points = [segment for segment in segments if segment.stop == segment.start]
     for segment in segments:
-        by_label.setdefault(segment.label, []).append(segment)
+        if segment.stop > segment.start:
+            by_label.setdefault(segment.label, []).append(segment)
     labels = np.full(len(begin), None, dtype=object)
     # A little less than asked for, so that rounding of seconds does not decide.
     best = min_share * (end - begin) * (1 - 1e-9)
@@ -303,6 +309,13 @@ def label_windows(
         best[better] = amount[better]
         taken |= better
     labels[tied] = None
+    free = ~taken
+    for point in points:
+        here = free & (begin <= point.start) & (point.start < end)
+        other = here & (labels != None) & (labels != point.label)  # noqa: E711
+        labels[here] = point.label
+        labels[other] = None
+        free &= ~other
     return labels
 
 
@@ -358,10 +371,12 @@ def check_segments(
     inside = [
         Segment(max(0.0, s.start), min(end, s.stop), s.label)
         for s in segments
-        if s.start < end and s.stop > 0 and s.stop > s.start
+        if s.start < end and (s.stop > 0 if s.stop > s.start else s.start == s.stop >= 0)
     ]
     last: Segment | None = None
     for segment in sorted(inside, key=lambda s: (s.start, s.stop)):
+        if segment.stop == segment.start:
+            continue
         if last is not None and segment.label != last.label:
             # Onsets and durations are rounded in files; a millionth of the time is no overlap.
             if segment.start < last.stop - 1e-6 * max(1.0, last.stop):

@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 READING = "Reading DATA"
+#: Options that say how tables are read.
+TABLE_OPTIONS = tuple("separator decimal skip_lines comment header ignore rename units".split())
 #: Options that say how windows of continuous recordings get their labels.
 LABELLING = ("annotations", "inside_annotations", "label_share", "drop_unlabelled")
 
@@ -103,6 +105,45 @@ class Reading:
     time: Annotated[
         str | None, _option("--time", metavar="COLUMN", help="Column of a table with the time.")
     ] = None
+    ignore: Annotated[
+        str | None,
+        _option("--ignore", metavar="A,B", help="Columns of a table to leave out ('aux*')."),
+    ] = None
+    rename: Annotated[
+        str | None,
+        _option("--rename", metavar="OLD=NEW,…", help="Other names for columns of a table."),
+    ] = None
+    units: Annotated[
+        str | None,
+        _option(
+            "--units",
+            metavar="UNIT",
+            help="Unit of all channels, or of columns: 'A=mV,B=µV'; of the time 'clock=ms'.",
+        ),
+    ] = None
+    separator: Annotated[
+        str | None,
+        _option("--separator", metavar="SIGN", help="Sign between the columns of a table."),
+    ] = None
+    decimal: Annotated[
+        str | None, _option("--decimal", metavar="SIGN", help="Decimal sign of a table.")
+    ] = None
+    comment: Annotated[
+        str | None,
+        _option("--comment", metavar="SIGN", help="Sign before comments in a table."),
+    ] = None
+    skip_lines: Annotated[
+        int | None, _option("--skip-lines", metavar="N", help="Lines before a table.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a table names its columns.",
+            rich_help_panel=READING,
+            show_default=False,
+        ),
+    ] = None
     where: Annotated[
         list[str] | None,
         _option(
@@ -162,19 +203,42 @@ class Reading:
             raise UsageFailure(f"--channels {self.channels!r} has an empty name; write A,B,C")
         return names
 
+    def table_options(self) -> dict[str, Any]:
+        """Return the options of the readers of tables that were passed."""
+        out = {name: getattr(self, name) for name in TABLE_OPTIONS}
+        if self.ignore is not None:
+            out["ignore"] = [name.strip() for name in self.ignore.split(",")]
+        if self.rename is not None:
+            out["rename"] = _pairs("--rename", self.rename)
+        if self.units is not None and "=" in self.units:
+            out["units"] = _pairs("--units", self.units)
+        if self.separator in ("tab", r"\t"):
+            out["separator"] = "\t"
+        return {name: value for name, value in out.items() if value is not None}
+
     def arguments(self) -> list[str]:
         """Return the options that were given, as words of a command."""
         words: list[str] = []
         for field in fields(self):
             value, option = getattr(self, field.name), f"--{field.name.replace('_', '-')}"
-            if value is True:
+            if field.name == "header" and value is False:
+                words.append("--no-header")
+            elif value is True:
                 words.append(option)
-            elif value not in (None, False):
+            elif value is not None and value is not False:
                 for item in value if isinstance(value, list) else [value]:
                     text = repr(item) if isinstance(item, float) else str(item)
                     # A value that begins with a dash would be taken for an option.
                     words += [f"{option}={text}"] if text.startswith("-") else [option, text]
         return words
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    """Read pairs such as ``A=mV,B=µV``."""
+    pairs = [part.rpartition("=") for part in text.split(",")]
+    if not all(name.strip() and sign and value.strip() for name, sign, value in pairs):
+        raise UsageFailure(f"{option} {text!r} is not A=B, or several such as A=B,C=D")
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def read(
@@ -207,7 +271,9 @@ def read(
             rec, cut = _load(data, options, windows)
             rec = _roles(rec, options, data)
         else:
-            rec, cut = _read_file(data, options, names, windows, model, gaps or options.drop_nan)
+            rec, cut = _read_file(
+                session, data, options, names, windows, model, gaps or options.drop_nan
+            )
         for condition in options.where or []:
             rec = _where(session, rec, condition, data)
         done = options.resample is not None and rec.fs == options.resample  # by the reader
@@ -228,12 +294,14 @@ def read(
 
 def check_rate(rec: Any, data: str, model: ContrastiveFeatures) -> None:
     """Raise where recordings have another rate than the model, or do not tell theirs."""
+    from tensorcontrast.recordings.continuous import RATE_TOLERANCE
+
     if model.fs_ is not None and rec.fs is None:
         raise InvalidInputError(
             f"{data} does not say its sampling rate and the model was fitted at {model.fs_:g} Hz; "
             f"pass --fs {model.fs_:g} if that is its rate"
         )
-    if model.fs_ is not None and float(rec.fs) != float(model.fs_):
+    if model.fs_ is not None and abs(rec.fs / model.fs_ - 1) > RATE_TOLERANCE:
         raise InvalidInputError(
             f"{data} has a sampling rate of {rec.fs:g} Hz, but the model was fitted at "
             f"{model.fs_:g} Hz; pass --resample {model.fs_:g}"
@@ -280,6 +348,7 @@ def _load(data: str, options: Reading, windows: Windows | None) -> tuple[Recordi
 
 
 def _read_file(
+    session: Session,
     data: str,
     options: Reading,
     names: list[str] | None,
@@ -289,7 +358,6 @@ def _read_file(
 ) -> tuple[Recordings, bool]:
     """Read a file with the options that its reader has; tells whether windows were cut."""
     from tensorcontrast import readers
-    from tensorcontrast.readers.table import long_form_file
 
     path = Path(data).expanduser()
     kind = options.data_format or readers._format_of(path)
@@ -297,57 +365,58 @@ def _read_file(
         raise UsageFailure(
             f"--data-format {kind!r} is not known; there are {', '.join(readers.FORMATS)}"
         )
-    accepted = set(readers._reader(kind).__kwdefaults__ or {})
-    given: dict[str, Any] = {}
-    for option, column in (("sample", options.sample), ("time", options.time)):
-        if column is not None and option not in accepted:
+    accepted = readers.options_of(kind)
+    continuous = readers.cuts(kind)
+    for name in ("sample", "time", *TABLE_OPTIONS):
+        if getattr(options, name) is not None and name not in accepted:
+            option = name.replace("_", "-")
             raise UsageFailure(f"--{option} is for CSV and Parquet tables; {data} is {kind}")
-    for option in LABELLING:
-        if getattr(options, option) and option not in accepted:
-            words = option.replace("_", "-")
-            what = "EDF, BDF and WFDB" if "annotations" in option else "continuous recordings"
-            raise UsageFailure(f"--{words} is for {what}; {data} is {kind}")
+    for name in LABELLING:
+        able = continuous and kind in ("edf", "wfdb") if "annotations" in name else continuous
+        if getattr(options, name) and not able:
+            what = "EDF, BDF and WFDB" if "annotations" in name else "continuous recordings"
+            raise UsageFailure(f"--{name.replace('_', '-')} is for {what}; {data} is {kind}")
     if options.label_share is not None and not 0 < options.label_share <= 1:
         raise UsageFailure(f"--label-share {options.label_share:g} is not above 0 and at most 1")
-    wanted: dict[str, Any] = {
+    given: dict[str, Any] = {
         "sample": options.sample,
         "time": options.time,
         "label": options.labels,
         "labels": options.labels,
         "annotations": options.annotations,
-        "inside_annotations": options.inside_annotations or None,
         "group": None if is_pattern(options.groups) else options.groups,
         "fs": options.fs,
         "channels": names,
+        **options.table_options(),
+    }
+    given = {k: v for k, v in given.items() if v is not None and k in accepted}
+    cutting: dict[str, Any] = {
+        "inside_annotations": options.inside_annotations or None,
         "label_share": options.label_share,
         "drop_unlabelled": options.drop_unlabelled or None,
-        "resample": options.resample,
+        "resample": options.resample if continuous else None,
         "allow_nan": gaps or None,
     }
-    for keyword, value in wanted.items():
-        if value is not None and keyword in accepted:
-            given[keyword] = value
-    named = kind in ("csv", "parquet", "edf", "wfdb")  # formats that name their channels
-    if model is not None and names is None and named and model.channels_ is not None:
+    cutting = {k: v for k, v in cutting.items() if v is not None}
+    if model is not None and names is None and continuous and model.channels_ is not None:
         given["channels"] = list(model.channels_)
     cut = None
-    table = "sample" in accepted
-    if table and long_form_file(path, options.sample):
-        for keyword in ("label_share", "drop_unlabelled"):
-            given.pop(keyword, None)  # each window has one label
-    elif windows is not None and "window" in accepted:
+    if windows is not None and continuous:
         cut = windows.for_reader()
-        if cut is None and (table or "label" in given or "labels" in given):
+        if cut is None and ("label" in given or "labels" in given or options.labels):
             raise UsageFailure(
                 "--window and --step of continuous recordings must both be in seconds or both in "
                 "points"
             )
-        given |= cut or {"window_s": math.inf}  # cut later, at the rate that is then known
+        cutting |= cut or {"window_s": math.inf}  # cut later, at the rate that is then known
     groups = options.groups if is_pattern(options.groups) else None
-    rec = readers.read(path, format=kind, groups=groups, **given)
+    rec = readers.read_windows(path, cutting, format=kind, groups=groups, whole=True, **given)
+    if rec.understood:
+        session.note(f"{data}: {rec.understood}")
     if "labels" in accepted:  # taken from annotations
         options = replace(options, labels=None)
-    return rec if "label" in accepted else _roles(rec, options, data), cut is not None
+    done = cut is not None and "start" in rec.columns
+    return rec if "label" in accepted else _roles(rec, options, data), done
 
 
 def _rebuilt(rec: Recordings, **changes: Any) -> Recordings:

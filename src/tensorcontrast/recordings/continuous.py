@@ -1,37 +1,23 @@
-"""Windows, with labels, of continuous recordings: what readers of tables, EDF and WFDB share."""
+"""Continuous recordings, as every reader of long signals gives them, and their windows."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorcontrast.errors import (
-    FileError,
-    InvalidInputError,
-    TensorContrastError,
-    TensorContrastWarning,
-)
-from tensorcontrast.readers.annotations import (
-    Labels,
-    chosen_segments,
-    segments_of,
-    tell_unlabelled,
-)
-from tensorcontrast.readers.files import file_errors
-from tensorcontrast.recordings import Recordings
+from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
 from tensorcontrast.recordings.checks import as_sampling_rate
 from tensorcontrast.recordings.sampling import resampled
 from tensorcontrast.recordings.windows import (
     MIN_LABEL_SHARE,
     Segment,
-    check_segments,
     cut,
     default_window_s,
     label_windows,
@@ -39,22 +25,27 @@ from tensorcontrast.recordings.windows import (
 )
 from tensorcontrast.utils.names import listed
 
+if TYPE_CHECKING:
+    from tensorcontrast.recordings import Recordings
+
 __all__ = [
     "RATE_TOLERANCE",
-    "AnnotatedFile",
     "Continuous",
     "Cutting",
     "at_rate",
-    "chosen_segments",
     "rounded_rate",
     "windows_of",
-    "windows_of_files",
 ]
 
-#: Largest difference between the rate of a time column and ``fs``, as a share of ``fs``.
-RATE_TOLERANCE = 0.01
+#: Largest difference between the rate of a file and the one that is asked for, as a share.
+RATE_TOLERANCE = 0.005
 #: Largest difference between the rates of two recordings that clocks explain, as a share.
 CLOCK_TOLERANCE = 1e-3
+#: Factors to volts and to m/s² of the units that are brought to each other.
+_SAME_QUANTITY: tuple[dict[str, float], ...] = (
+    {"V": 1.0, "mV": 1e-3, "uV": 1e-6, "µV": 1e-6, "μV": 1e-6, "nV": 1e-9},
+    {"g": 9.80665, "mg": 9.80665e-3, "m/s²": 1.0, "m/s^2": 1.0, "m/s2": 1.0},
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +64,10 @@ class Continuous:
         known.
     group : str or int, optional
         Subject.
+    start : datetime, optional
+        Date and time of the first sample.
+    understood : str
+        How a table was read, in one line.
     """
 
     name: str
@@ -82,6 +77,8 @@ class Continuous:
     units: tuple[str, ...] | None = None
     segments: list[Segment] | None = None
     group: Any = None
+    start: dt.datetime | None = None
+    understood: str = ""
 
     @property
     def n_times(self) -> int:
@@ -102,10 +99,14 @@ class Cutting:
         Share of a window that its label must cover; below it the window is unlabelled.
     drop_unlabelled : bool
         Leave out windows without a label.
-    inside_segments : bool
+    inside_annotations : bool
         Cut each labelled segment on its own, from its start, and nothing else.
+    allow_nan : bool
+        Accept missing values.
     resample : float, optional
         Bring all recordings to this rate before they are cut.
+    name : str
+        Name of the data set.
     """
 
     window_s: float | None = None
@@ -113,64 +114,10 @@ class Cutting:
     overlap: float = 0.0
     label_share: float = MIN_LABEL_SHARE
     drop_unlabelled: bool = False
-    inside_segments: bool = False
+    inside_annotations: bool = False
     allow_nan: bool = False
-    about: dict[str, Any] = field(default_factory=dict)
     resample: float | None = None
-
-
-@dataclass(frozen=True)
-class AnnotatedFile:
-    """A recording of a file, and how its annotations are read.
-
-    Attributes
-    ----------
-    recording : Continuous
-    annotated : Path
-        The file with the annotations, which messages name.
-    read : callable
-        Gives the annotations: onset and duration in seconds, and text.
-    """
-
-    recording: Continuous
-    annotated: Path
-    read: Callable[[], Sequence[tuple[float, float, str]]]
-
-
-def windows_of_files(
-    source: Path, kind: str, files: Sequence[AnnotatedFile], labels: Labels | None, how: Cutting
-) -> Recordings:
-    """Cut recordings of files whose annotations may be labels, as EDF and WFDB have them.
-
-    Parameters
-    ----------
-    source : path
-        Of all files, for messages.
-    kind : str
-        What the files are, for messages.
-    files : sequence of AnnotatedFile
-    labels
-        Which annotations are labels; see :func:`chosen_segments`. None for no labels.
-    how : Cutting
-    """
-    if labels is None:
-        recordings = [file.recording for file in files]
-    else:
-        recordings = []
-        without: list[tuple[str, TensorContrastError]] = []
-        for file in files:
-            one = file.recording
-            segments = segments_of(file.annotated, file.read, labels)
-            if isinstance(segments, list):
-                with file_errors(file.annotated, f"{kind} annotations"):
-                    inside = check_segments(one.name, segments, one.n_times / one.fs)
-                one = replace(one, segments=_times(inside, one.fs))
-            else:
-                without.append((one.name, segments))
-            recordings.append(one)
-        tell_unlabelled(source, len(files), without)
-    with file_errors(source, kind):
-        return windows_of(source, recordings, how)
+    name: str = ""
 
 
 def _times(segments: Sequence[Segment], factor: float) -> list[Segment]:
@@ -183,11 +130,13 @@ def at_rate(recording: Continuous, fs: float) -> Continuous:
     if abs(recording.fs - new) <= CLOCK_TOLERANCE * new:
         return replace(recording, fs=new)
     factor = new / recording.fs
-    with file_errors(Path(recording.name), "a recording"):
+    try:
         pieces = [
             (round(offset * factor), resampled(signals, recording.fs, new))
             for offset, signals in recording.pieces
         ]
+    except InvalidInputError as error:
+        raise FileError(f"{recording.name}: {error}") from error
     segments = recording.segments
     return replace(
         recording,
@@ -202,15 +151,17 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
 
     No window spans a gap, and none spans two recordings. The column ``recording`` has the name of
     the recording of each window, and ``start`` its first sample, counted from the start of the
-    recording.
+    recording. Where recordings say when they began, ``recording_start`` has it in ISO form.
     """
+    from tensorcontrast.recordings import Recordings  # which cuts signals by this module
+
     if how.resample is not None:
         recordings = [at_rate(recording, how.resample) for recording in recordings]
     first = recordings[0]
     _check_rates(where, recordings)
     alike = [_like(where, recording, first) for recording in recordings]
     rates = [recording.fs for recording in alike]
-    fs = rates[0] if len(set(rates)) == 1 else rounded_rate(float(np.median(rates)))
+    fs = rates[0] if len(set(rates)) == 1 else rounded_rate(float(np.median(rates)), 0)
     window_s, window = how.window_s, how.window
     if window_s is None and window is None:
         longest = max(recording.n_times for recording in alike)
@@ -230,14 +181,14 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
     else:
         points = window_points(fs, window_s, window)
     labelled = any(recording.segments is not None for recording in alike)
-    if (how.inside_segments or how.drop_unlabelled) and not labelled:
+    if (how.inside_annotations or how.drop_unlabelled) and not labelled:
         raise InvalidInputError(
             f"{where}: only labelled windows were asked for, but no labels were named; name the "
             "column or the annotations that hold them"
         )
     step = max(1, round(points * (1 - how.overlap)))
-    parts = [_pieces(recording, how.inside_segments) for recording in alike]
-    _check_lengths(where, alike, parts, points, how.inside_segments)
+    parts = [_pieces(recording, how.inside_annotations) for recording in alike]
+    _check_lengths(where, alike, parts, points, how.inside_annotations)
     _tell_gaps(where, alike, points, step)
     signals = [signal for part in parts for _, signal in part]
     source = np.repeat(np.arange(len(alike)), [len(part) for part in parts])
@@ -268,6 +219,10 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
     units = None
     if first.units is not None:
         units = first.units if len(set(first.units)) > 1 else first.units[0]
+    columns = {"recording": names[owner], "start": start}
+    if any(recording.start is not None for recording in alike):
+        began = ["" if r.start is None else r.start.isoformat() for r in alike]
+        columns["recording_start"] = np.asarray(began)[owner]
     rec = Recordings(
         found.X,
         y if labelled else None,
@@ -275,10 +230,11 @@ def windows_of(where: object, recordings: Sequence[Continuous], how: Cutting) ->
         fs=fs,
         channels=first.channels,
         units=units,
-        columns={"recording": names[owner], "start": start},
+        columns=columns,
         allow_nan=how.allow_nan,
-        **how.about,
+        name=how.name,
     )
+    rec.understood = _understood(alike)
     return _labelled(where, rec, how) if labelled else rec
 
 
@@ -319,10 +275,17 @@ def _check_rates(where: object, recordings: Sequence[Continuous]) -> None:
         )
 
 
+def _understood(recordings: Sequence[Continuous]) -> str:
+    """How tables were read: the account of the first, and how many others were read otherwise."""
+    accounts = [recording.understood for recording in recordings]
+    odd = sum(account != accounts[0] for account in accounts)
+    if not accounts[0] or not odd:
+        return accounts[0]
+    return f"{accounts[0]} (in {recordings[0].name}; {odd} of {len(accounts)} files differ)"
+
+
 def _like(where: object, recording: Continuous, first: Continuous) -> Continuous:
-    """Bring channels into the order of the first recording; raise where they differ."""
-    if recording.channels == first.channels:
-        return recording
+    """Bring channels into the order and the units of the first recording."""
     if set(recording.channels) != set(first.channels):
         odd = sorted(set(recording.channels) ^ set(first.channels))
         raise FileError(
@@ -330,13 +293,38 @@ def _like(where: object, recording: Continuous, first: Continuous) -> Continuous
             f"{first.name} has {listed(first.channels)}; pass channels= with those that all have "
             f"(without {listed(odd)})"
         )
-    order = [recording.channels.index(name) for name in first.channels]
-    units = recording.units
-    return replace(
-        recording,
-        channels=first.channels,
-        units=None if units is None else tuple(units[k] for k in order),
-        pieces=[(offset, signals[order]) for offset, signals in recording.pieces],
+    if recording.channels != first.channels:
+        order = [recording.channels.index(name) for name in first.channels]
+        units = recording.units
+        recording = replace(
+            recording,
+            channels=first.channels,
+            units=None if units is None else tuple(units[k] for k in order),
+            pieces=[(offset, signals[order]) for offset, signals in recording.pieces],
+        )
+    if recording.units == first.units or None in (recording.units, first.units):
+        return recording
+    factors = [
+        _factor(f"{where}: {recording.name}, channel {name!r}", unit, to)
+        for name, unit, to in zip(
+            first.channels, recording.units or (), first.units or (), strict=True
+        )
+    ]
+    scale = np.array(factors)[:, None]
+    pieces = [(offset, (x * scale).astype(x.dtype)) for offset, x in recording.pieces]
+    return replace(recording, units=first.units, pieces=pieces)
+
+
+def _factor(where: str, unit: str, to: str) -> float:
+    """Return the number of units ``to`` in one ``unit``."""
+    if unit == to or not unit or not to:
+        return 1.0
+    for factors in _SAME_QUANTITY:
+        if unit in factors and to in factors:
+            return factors[unit] / factors[to]
+    raise FileError(
+        f"{where}: is in {unit!r}, but the first recording has {to!r}; read them apart, or pass "
+        "units= where a file is mistaken"
     )
 
 
@@ -394,7 +382,10 @@ def _tell_gaps(where: object, recordings: Sequence[Continuous], points: int, ste
         )
 
 
-def rounded_rate(rate: float) -> float:
-    """Rate as it was probably meant: a whole number within 0.1 %, else six digits."""
+def rounded_rate(rate: float, n_times: int) -> float:
+    """Rate as it was probably meant: a whole number where samples stay at their times."""
     whole = round(rate)
-    return float(whole) if abs(rate - whole) <= CLOCK_TOLERANCE * rate else float(f"{rate:.6g}")
+    drift = abs(rate - whole)
+    if whole and (drift <= 1e-5 * rate or (drift * n_times <= rate and drift <= 1e-3 * rate)):
+        return float(whole)
+    return float(f"{rate:.6g}")
