@@ -201,8 +201,8 @@ def test_edf_files_killed_and_converted_again(tmp_path: Path) -> None:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    if (killed / "parts").exists():  # else it was faster
-        assert call("convert", source, "--window", "2", "-o", killed).exit_code == 0
+    done = call("convert", source, "--window", "2", "-o", killed)
+    assert done.exit_code == 0 or "not overwritten" in done.stderr  # it was faster than the kill
     files = {p.relative_to(whole): p.read_bytes() for p in sorted(whole.rglob("*")) if p.is_file()}
     again = {
         p.relative_to(killed): p.read_bytes() for p in sorted(killed.rglob("*")) if p.is_file()

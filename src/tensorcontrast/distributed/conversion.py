@@ -1,49 +1,43 @@
-"""A folder of EDF, WFDB or npz files as one chunked Zarr store, in parallel and resumable.
+"""A folder of EDF, WFDB or npz files as one chunked Zarr store, which a stopped run goes on with.
 
-Files are read in batches, each into a part of the store; then the parts become the chunks of one
-array. Parts and chunks appear whole or not at all, so whatever is there after a stop is kept, and
-a conversion that was stopped ends with the same store as one that was not.
+Files are read one after the other. Whenever windows for a chunk have come together they are
+appended, and then the store notes how far it is: what lies behind that note is written again by the
+next run, so that a conversion that was stopped ends with the same store as one that was not.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import shutil
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorcontrast.distributed.parts import (
-    BATCH_BYTES,
-    NO_START,
-    Batch,
-    Options,
-    Part,
-    batches,
-    check_alike,
-    files_of,
-    read_batch,
-    renumbered,
-)
-from tensorcontrast.distributed.store import ABOUT, FORMAT
-from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastWarning
+from tensorcontrast import readers
+from tensorcontrast.distributed.store import ABOUT, FORMAT, UNFINISHED
+from tensorcontrast.errors import DataNotFoundError, FileError, InvalidInputError
 from tensorcontrast.io.atomic import one_at_a_time
 from tensorcontrast.readers.edf import annotations_only
 from tensorcontrast.readers.grouping import groups_by_name
+from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.optional import optional
 
 Array = NDArray[Any]
-#: Called with what is done, all there is to do, and words.
-Progress = Callable[[int, int, str], object]
+#: Called with the number of files that are done, and of all.
+Progress = Callable[[int, int], object]
 
-#: Bytes of signals in a chunk.
+SUFFIXES = (".edf", ".bdf", ".hea", ".npz")
+
 CHUNK_BYTES = 16 * 2**20
+"""Bytes of signals in a chunk."""
+
+NO_START = -1
+"""Start of a window whose place in its recording is not known."""
+
+#: What is stored of each window, beside its signals.
+COLUMNS = {"y": np.int32, "groups": np.int32, "recording": np.int32, "start": np.int64}
 
 
 def convert(
@@ -57,9 +51,7 @@ def convert(
     groups: str | None = None,
     labels: str | None = None,
     annotations: str | None = None,
-    workers: int = 1,
     chunk_bytes: int = CHUNK_BYTES,
-    batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
 ) -> Path:
     """Write the recordings of a folder to a Zarr store.
@@ -83,15 +75,10 @@ def convert(
     labels, annotations : str, optional
         Annotations of EDF, BDF and WFDB files as labels, as in their readers. Files of a folder
         that hold annotations only are not recordings.
-    workers : int
-        Processes that read and write.
     chunk_bytes : int
         Size of a chunk before compression.
-    batch_bytes : int
-        Bytes of files that are read into one part of a conversion. A stopped conversion goes on
-        after the last whole part.
     progress : callable, optional
-        Called with steps done, steps there are, and what is going on.
+        Called with the number of files that are done, and of all.
 
     Returns
     -------
@@ -109,24 +96,12 @@ def convert(
     >>> rec.name, rec.X.shape, rec.channels
     ('a.zarr', (20, 2, 32), ('ch0', 'ch1'))
     """
-    for name in ("zarr", "dask.array"):  # to write the store, and to open it
-        optional(name, "dask")
-    options = Options(
-        window_s,
-        float(overlap),
-        None if channels is None else tuple(channels),
-        drop_nan,
-        groups,
-        labels,
-        annotations,
-    )
+    zarr, _ = optional("zarr", "dask"), optional("dask.array", "dask")  # to write and to open it
     if annotations is not None and labels is None:
         raise InvalidInputError(
             "annotations= needs labels= that says which annotations are labels; pass "
             "labels='annotations' for all"
         )
-    if workers < 1:
-        raise InvalidInputError(f"workers={workers}: at least one process is needed")
     folder, files = files_of(Path(source).expanduser())
     if len(files) > 1:
         files = [name for name in files if not annotations_only(folder / name)]
@@ -134,155 +109,209 @@ def convert(
             raise FileError(f"{source}: holds annotations only, no signals")
     if groups is not None:
         groups_by_name(groups, files)  # reported before anything is written
-    store = Path(target).expanduser()
-    if store.exists() and not (store / "parts").is_dir():
-        raise FileError(f"{store} exists and is not overwritten; remove it or name another place")
-    if not store.parent.is_dir():
-        raise FileError(f"{store}: the folder {store.parent} does not exist; make it first")
-    notify = progress or (lambda done, total, text: None)
-    with one_at_a_time(store):
-        (store / "parts").mkdir(parents=True, exist_ok=True)
-        jobs = list(batches(folder, files, options, batch_bytes))
-        paths = [store / "parts" / f"{batch.key}.npz" for batch in jobs]
-        _read_all(jobs, paths, workers, notify)
-        parts = [Part.from_path(path) for path in paths]
-        _Assembly(store, jobs, parts, chunk_bytes).run(workers, notify)
-        shutil.rmtree(store / "parts")
-    return store
+    reading: dict[str, Any] = {
+        "window_s": window_s,
+        "overlap": float(overlap),
+        "channels": None if channels is None else list(channels),
+        "labels": labels,
+        "annotations": annotations,
+        "groups": groups,
+        "drop_nan": drop_nan,
+    }
+    path = Path(target).expanduser()
+    if not path.parent.is_dir():
+        raise FileError(f"{path}: the folder {path.parent} does not exist; make it first")
+    with one_at_a_time(path):
+        node: Any = None
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            node = zarr.open_group(str(path), mode="a") if (path / "zarr.json").is_file() else None
+            if node is None or UNFINISHED not in node.attrs:
+                raise FileError(
+                    f"{path} exists and is not overwritten; remove it or name another place"
+                )
+        key = json.dumps([reading, chunk_bytes])
+        stats = [(n, (s := (folder / n).stat()).st_size, s.st_mtime_ns) for n in files]
+        state: dict[str, Any] = {} if node is None else dict(node.attrs[UNFINISHED])
+        if state.get("key") != key or state["stats"] != [list(s) for s in stats[: state["done"]]]:
+            state = {"key": key, "done": 0, "rows": 0, "facts": None, "stats": []}
+            state |= {"labelled": False, "groups": [], "classes": []}
+            node = zarr.open_group(
+                str(path), mode="w", zarr_format=3, attributes={UNFINISHED: state}
+            )
+        notify = progress or (lambda done, total: None)
+        notify(state["done"], len(files))
+        waiting: list[Recordings] = []
+        for done, name in enumerate(files[state["done"] :], state["done"] + 1):
+            rec = _read_file(folder, name, reading)
+            if rec is not None:
+                _check_alike(name, rec, state)
+                waiting.append(rec)
+            if sum(rec.X.nbytes for rec in waiting) >= chunk_bytes or done == len(files):
+                _append(node, state, waiting, files, chunk_bytes)
+                state |= {"done": done, "stats": stats[:done]}
+                node.attrs[UNFINISHED] = state
+                waiting = []
+            notify(done, len(files))
+        _finish(node, state, files, path)
+    return path
 
 
-def _read_all(groups: list[Batch], paths: list[Path], workers: int, notify: Progress) -> None:
-    waiting = [
-        (batch, path) for batch, path in zip(groups, paths, strict=True) if not path.is_file()
-    ]
-    total = len(groups)
-    notify(total - len(waiting), total, "reading")
-    files: dict[str, list[str]] = {}  # by what was said of them
-    for done, notes in enumerate(_parallel(read_batch, waiting, workers), 1):
-        for note in notes:
-            name, _, said = note.partition(": ")
-            files.setdefault(said, []).append(name)
-        notify(total - len(waiting) + done, total, "reading")
-    for said, names in files.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        warnings.warn(f"{min(names)}{more}: {said}", TensorContrastWarning, stacklevel=4)
+def files_of(source: Path) -> tuple[Path, list[str]]:
+    """Folder and the files below it that can be read, in a fixed order."""
+    if source.is_file():
+        return source.parent, [source.name]
+    if not source.is_dir():
+        raise DataNotFoundError(f"{source}: no such file or folder")
+    found = sorted(
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*")
+        if path.suffix.lower() in SUFFIXES and path.is_file()
+    )
+    if not found:
+        raise DataNotFoundError(
+            f"{source}: holds no file that ends in {', '.join(SUFFIXES)}; name another folder"
+        )
+    return source, found
 
 
-def _parallel(
-    function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], workers: int
-) -> Iterator[Any]:
-    """Results in the order in which they are ready, from so many processes."""
-    if workers == 1 or len(jobs) < 2:
-        for job in jobs:
-            yield function(*job)
+def _read_file(folder: Path, name: str, reading: dict[str, Any]) -> Recordings | None:
+    """Windows of one file, with the file's name; None where nothing is left."""
+    path = folder / name
+    kind = readers._format_of(path)
+    accepted = readers.options_of(kind)
+    given: dict[str, Any] = {"allow_nan": reading["drop_nan"]}
+    if reading["window_s"] is not None:
+        if not readers.cuts(kind):
+            raise InvalidInputError(
+                f"{path}: {kind} files hold windows already; leave the window out, or convert "
+                "other files apart from them"
+            )
+        given |= {"window_s": reading["window_s"], "overlap": reading["overlap"]}
+    if "channels" in accepted:
+        given["channels"] = reading["channels"]
+    if reading["labels"] is not None and "labels" in accepted:
+        given |= {"labels": reading["labels"], "annotations": reading["annotations"]}
+    rec = readers.read(path, format=kind, **given)
+    if reading["channels"] is not None and rec.channels != tuple(reading["channels"]):
+        rec = rec.select(channels=reading["channels"])
+    # A file of one window is that window; where several windows are from in it is not known.
+    start = rec.columns.get("start", np.full(len(rec), 0 if len(rec) == 1 else NO_START))
+    groups = rec.groups
+    if reading["groups"] is not None:
+        groups = np.repeat(groups_by_name(reading["groups"], [name]), len(rec))
+    elif groups is None or (groups.astype(np.str_) == path.stem).all():
+        # Files of one name in several folders are not of one subject.
+        groups = np.full(len(rec), Path(name).with_suffix("").as_posix())
+    rec = rec._with(groups=groups, columns={"file": np.full(len(rec), name), "start": start})
+    if reading["drop_nan"]:
+        keep = np.isfinite(rec.X.reshape(len(rec), -1)).all(axis=1)
+        return rec[keep] if keep.any() else None
+    return rec
+
+
+#: What to do about files that differ.
+_WAYS_OUT = {
+    "sampling rate": "resample one of them",
+    "channels": "choose channels that all have",
+    "number of channels": "choose channels that all have",
+    "points of a window": "give a window",
+    "units": "choose channels of one unit",
+    "type of numbers": "save them as one type",
+}
+
+
+def _check_alike(name: str, rec: Recordings, state: dict[str, Any]) -> None:
+    """Raise where a file differs from the first one in what all must have in common."""
+    facts = {
+        "channels": None if rec.channels is None else list(rec.channels),
+        "number of channels": rec.n_channels,
+        "points of a window": rec.n_times,
+        "sampling rate": rec.fs,
+        "units": list(rec.units) if isinstance(rec.units, tuple) else rec.units,
+        "type of numbers": rec.X.dtype.name,
+    }
+    if state["facts"] is None:
+        state |= {"facts": facts, "first": name}
+    for key, way_out in _WAYS_OUT.items():
+        if facts[key] != state["facts"][key]:
+            a, b = (
+                f"{value:g} Hz" if isinstance(value, float) else value
+                for value in (facts[key], state["facts"][key])
+            )
+            raise FileError(
+                f"{name}: {key} is {a}, but {state['first']} has {b}; {way_out}, or convert them "
+                "apart"
+            )
+    numbered = rec.y is not None and not rec.classes and bool((rec.y >= 0).any())
+    if (numbered and state["classes"]) or (rec.classes and state.get("numbered")):
+        raise InvalidInputError(
+            f"{name}: some files label windows by number, and others by name, such as "
+            f"{(rec.classes or state['classes'])[0]!r}; save all of them with the names of the "
+            "classes"
+        )
+    state |= {
+        "numbered": bool(state.get("numbered")) or numbered,
+        "labelled": state["labelled"] or rec.y is not None,
+        "classes": [*dict.fromkeys([*state["classes"], *(rec.classes or ())])],
+    }
+
+
+def _append(
+    node: Any, state: dict[str, Any], recs: list[Recordings], files: list[str], chunk_bytes: int
+) -> None:
+    """Write windows behind those that are there; what an earlier run left there is replaced."""
+    if not recs:
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context) as pool:
-        try:
-            for future in as_completed([pool.submit(function, *job) for job in jobs]):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    place = {name: i for i, name in enumerate(files)}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for rec in recs:
+        names = np.asarray(rec.groups).astype(np.str_).tolist()
+        state["groups"] = [*dict.fromkeys([*state["groups"], *names])]
+        code = {name: i for i, name in enumerate(state["groups"])}
+        table = np.array([*(state["classes"].index(c) for c in rec.classes or ()), -1])
+        y = np.full(len(rec), -1) if rec.y is None else rec.y
+        columns["y"].append(table[y] if rec.classes else y)
+        columns["groups"].append([code[name] for name in names])
+        columns["recording"].append(np.full(len(rec), place[str(rec.columns["file"][0])]))
+        columns["start"].append(rec.columns["start"])
+    X = np.concatenate([rec.X for rec in recs])
+    arrays = {"X": X, **{name: np.concatenate(columns[name]) for name in COLUMNS}}
+    stop = state["rows"] + len(X)
+    for name, values in arrays.items():
+        if name not in node:
+            dtype = COLUMNS.get(name, X.dtype)
+            rows = max(1, chunk_bytes // X[0].nbytes) if name == "X" else 2**20
+            shape, config = values.shape[1:], {"write_empty_chunks": True}
+            node.create_array(
+                name, shape=(0, *shape), chunks=(rows, *shape), dtype=dtype, config=config
+            )
+        array = node[name]
+        array.resize((stop, *values.shape[1:]))
+        array[state["rows"] : stop] = values
+    state["rows"] = stop
 
 
-@dataclass
-class _Assembly:
-    """From parts to the chunks of one array."""
-
-    store: Path
-    batches: list[Batch]
-    parts: list[Part]
-    chunk_bytes: int
-
-    def run(self, workers: int, notify: Progress) -> None:
-        """Make the arrays, fill in the chunks that are missing, then say what is in the store."""
-        facts = self._facts()
-        edges = np.cumsum([0, *map(len, self.parts)]).tolist()
-        shape = (edges[-1], facts["number of channels"], facts["points of a window"])
-        dtype = np.dtype(facts["type of numbers"])
-        rows = max(1, min(shape[0], self.chunk_bytes // (shape[1] * shape[2] * dtype.itemsize)))
-        group = self._array(shape, rows, dtype)
-        places = [(a, min(a + rows, shape[0])) for a in range(0, shape[0], rows)]
-        chunks = self.store / "X" / "c"
-        missing = [place for place in places if not (chunks / f"{place[0] // rows}/0/0").is_file()]
-        notify(len(places) - len(missing), len(places), "writing")
-        jobs = [(self.store, place, self._overlaps(edges, place)) for place in missing]
-        for done, _ in enumerate(_parallel(_write_chunk, jobs, workers), 1):
-            notify(len(places) - len(missing) + done, len(places), "writing")
-        self._describe(group, facts)
-
-    def _facts(self) -> dict[str, Any]:
-        """Return what all parts have in common."""
-        facts: dict[str, Any] | None = None
-        first = ""
-        for batch, part in zip(self.batches, self.parts, strict=True):
-            described = part.about["facts"]
-            if described is not None:
-                if facts is None:
-                    facts, first = described, batch.files[0]
-                check_alike(batch.files[0], described, first, facts)
-        if facts is None:
-            raise FileError(f"{self.store}: every window has missing values; nothing is left")
-        return facts
-
-    def _array(self, shape: tuple[int, ...], rows: int, dtype: np.dtype[Any]) -> Any:
-        """Open the group with an array of this shape, as it is where it is there already."""
-        group = optional("zarr", "dask").open_group(str(self.store), mode="a", zarr_format=3)
-        chunks = (rows, *shape[1:])
-        layout = (shape, chunks, dtype)
-        if "X" in group:
-            there = group["X"]
-            if (there.shape, there.chunks, there.dtype) != layout:
-                del group["X"]  # of other files or options
-        if "X" not in group:
-            config = {"write_empty_chunks": True}
-            group.create_array("X", shape=shape, chunks=chunks, dtype=dtype, config=config)
-        for left in (self.store / "X").rglob("*.partial"):
-            left.unlink()
-        return group
-
-    def _overlaps(self, edges: list[int], place: tuple[int, int]) -> list[tuple[Path, int, int]]:
-        """Signals that hold rows of a chunk, with the rows."""
-        start, stop = place
-        return [
-            (part.path.with_suffix(".npy"), max(start, a) - a, min(stop, b) - a)
-            for part, a, b in zip(self.parts, edges[:-1], edges[1:], strict=True)
-            if a < stop and b > start
-        ]
-
-    def _describe(self, group: Any, facts: dict[str, Any]) -> None:
-        parts = [part for part in self.parts if len(part)]
-        files = [name for batch in self.batches for name in batch.files]
-        place = {name: i for i, name in enumerate(files)}
-        column = {
-            key: np.concatenate([part.columns[key] for part in parts])
-            for key in ("groups", "source", "start")
-        }
-        group_names, codes = np.unique(column["groups"], return_inverse=True)
-        arrays: dict[str, Array] = {
-            "groups": codes.astype(np.int32),
-            "recording": np.array([place[f] for f in column["source"].tolist()], dtype=np.int32),
-        }
-        if (column["start"] != NO_START).all():
-            arrays["start"] = column["start"].astype(np.int64)
-        names = sorted({c for part in parts for c in part.about["classes"]})
-        if any(part.about["labelled"] for part in parts):
-            arrays["y"] = np.concatenate([renumbered(part, names) for part in parts])
-        for key, values in arrays.items():
-            group.create_array(key, data=values, chunks=(min(len(values), 2**20),), overwrite=True)
-        group.attrs[ABOUT] = {
-            "format": FORMAT,
-            "fs": facts["sampling rate"],
-            "channels": facts["channels"],
-            "units": facts["units"],
-            "classes": names or None,
-            "groups": group_names.tolist(),
-            "files": files,
-        }
-
-
-def _write_chunk(store: Path, place: tuple[int, int], signals: list[tuple[Path, int, int]]) -> None:
-    rows = [np.load(path, mmap_mode="r", allow_pickle=False)[a:b] for path, a, b in signals]
-    array = optional("zarr", "dask").open_array(str(store / "X"), mode="r+")
-    array[place[0] : place[1]] = np.concatenate(rows)
+def _finish(node: Any, state: dict[str, Any], files: list[str], path: Path) -> None:
+    """Sort the names of groups and classes, and say what is in the store."""
+    facts = state["facts"]
+    if facts is None:
+        raise FileError(f"{path}: every window has missing values; nothing is left")
+    for name, key in (("groups", "groups"), ("y", "classes")):
+        order = np.argsort(state[key])
+        if len(order):
+            codes = np.append(np.argsort(order), -1).astype(np.int32)
+            node[name][:] = codes[node[name][:]]
+    if not state["labelled"]:
+        del node["y"]
+    if (node["start"][:] == NO_START).any():
+        del node["start"]
+    node.attrs[ABOUT] = {
+        "format": FORMAT,
+        "fs": facts["sampling rate"],
+        "channels": facts["channels"],
+        "units": facts["units"],
+        "classes": sorted(state["classes"]) or None,
+        "groups": sorted(state["groups"]),
+        "files": files,
+    }
+    del node.attrs[UNFINISHED]

@@ -30,6 +30,8 @@ Array = NDArray[Any]
 FORMAT = 1
 #: Name of the attribute.
 ABOUT = "tensorcontrast"
+#: Name of the attribute of a store that is not finished: how far its conversion is.
+UNFINISHED = "conversion"
 
 
 @dataclass(frozen=True)
@@ -126,16 +128,15 @@ def open_store(path: str | Path) -> StoredRecordings:
     about: dict[str, Any] = {}
     signals = node
     if not hasattr(node, "shape"):
+        if UNFINISHED in node.attrs:
+            raise FileError(f"{folder}: the conversion was not finished; run it again")
         if "X" not in node:
-            unfinished = " yet: run the conversion again" if (folder / "parts").is_dir() else ""
-            raise FileError(f"{folder}: the store has no array X{unfinished}")
+            raise FileError(f"{folder}: the store has no array X")
         signals = node["X"]
         about = dict(node.attrs).get(ABOUT, {})
     if len(signals.shape) != 3 or 0 in signals.shape:
         raise FileError(f"{folder}: X has shape {signals.shape}; [n, channel, time] is needed")
     if not about:
-        if (folder / "parts").is_dir():
-            raise FileError(f"{folder}: the conversion was not finished; run it again")
         return StoredRecordings(array.from_zarr(signals), name=folder.name)
     if about.get("format", 0) > FORMAT:
         raise NewerFileError(

@@ -66,9 +66,6 @@ def convert(
     drop_nan: Annotated[
         bool, typer.Option("--drop-nan", help="Leave out windows with missing values.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Processes that read and write.", min=1)
-    ] = 1,
     chunk: Annotated[
         int, typer.Option("--chunk", metavar="MB", help="Size of a chunk.", min=1)
     ] = 16,
@@ -102,9 +99,8 @@ def convert(
                 groups=groups,
                 labels=labels,
                 annotations=annotations,
-                workers=workers,
                 chunk_bytes=chunk * 2**20,
-                progress=lambda done, total, text: update(done=done, total=total, text=text),
+                progress=lambda done, total: update(done=done, total=total),
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
