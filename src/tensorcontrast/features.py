@@ -62,7 +62,8 @@ MAX_NUISANCE_WINDOWS, MAX_NUISANCE_VALUES = 256, 2**24
 """Windows whose augmentations give the nuisance covariance, and values of all their rows."""
 
 SIGNAL_VALUES = 2**24
-"""Values of the signals that are read from a file at a time."""
+"""Values of the signals that are read from a file at a time, and of the rows that are computed
+between two writes."""
 
 
 @dataclass(frozen=True)
@@ -815,10 +816,10 @@ def _tensors(
         out = np.empty(shape, dtype)
     else:
         out = np.memmap(folder / "rows", dtype, "w+", shape=shape)
-    at = 0
+    at, step = 0, max(1, SIGNAL_VALUES // blocks.size)
     for part in _parts(signals):
-        for start in range(0, len(part), SCRATCH_WINDOWS):
-            some = part[start : start + SCRATCH_WINDOWS]
+        for start in range(0, len(part), step):
+            some = part[start : start + step]
             out[at : at + len(some)] = blocks.rows(some, advance)
             at += len(some)
         if isinstance(out, np.memmap):
@@ -827,10 +828,6 @@ def _tensors(
     if not isinstance(out, np.memmap):
         return out
     return FileWindows((out,), dtype, nan=blocks.missing == "mask")
-
-
-SCRATCH_WINDOWS = 8192
-"""Windows whose rows are computed between two writes."""
 
 
 def _is_recordings(X: Any) -> bool:

@@ -152,10 +152,11 @@ def test_the_mixing_is_invertible_even_for_a_component_of_zero():
 
 @pytest.mark.parametrize("size", [1.0, 1e-18, 1e15])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_directions_are_those_of_the_covariance(size, dtype):
+@pytest.mark.parametrize("n", [100, metric.MAX_EXACT_ROWS + 100])
+def test_directions_are_those_of_the_covariance(size, dtype, n):
     rng = np.random.default_rng(1)
-    rows = (size * (rng.normal(size=(100, 6)) @ rng.normal(size=(6, 30)) + 5)).astype(dtype)
-    V, variances, total = metric.principal_directions(rows)
+    rows = (size * (rng.normal(size=(n, 6)) @ rng.normal(size=(6, 30)) + 5)).astype(dtype)
+    V, variances, total = metric.principal_directions(rows.copy())
     values, vectors = np.linalg.eigh(np.cov(rows.T.astype("f8") / size, bias=True))
     assert V.shape == (6, 30)
     assert V.dtype == rows.dtype
@@ -166,11 +167,12 @@ def test_directions_are_those_of_the_covariance(size, dtype):
     np.testing.assert_allclose(V @ V.T, np.eye(6), atol=1e-5)
 
 
-def test_directions_do_not_depend_on_threads():
-    rows = np.random.default_rng(0).normal(size=(300, 200)).astype("f4")
-    first = metric.principal_directions(rows)
+@pytest.mark.parametrize("n", [300, metric.MAX_EXACT_ROWS + 100])
+def test_directions_do_not_depend_on_threads(n):
+    rows = np.random.default_rng(0).normal(size=(n, 200)).astype("f4")
+    first = metric.principal_directions(rows.copy())
     with threads.limited("blas", 1):
-        again = metric.principal_directions(rows)
+        again = metric.principal_directions(rows.copy())
     np.testing.assert_array_equal(again[0], first[0])
     np.testing.assert_array_equal(again[1], first[1])
     assert 100 < len(first[0]) <= metric.MAX_DIRECTIONS

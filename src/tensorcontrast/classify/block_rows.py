@@ -92,7 +92,7 @@ def shrinkage(differences: Array, strength: float) -> Array:
     √(s / (σ + s)). The square of the map is the metric M of generalised least squares (E23).
     """
     p = differences.shape[1]
-    directions = metric.principal_directions(differences)
+    directions = metric.principal_directions(differences.copy())
     if directions is None:
         return np.eye(p)
     axes, variances, total = directions

@@ -42,6 +42,7 @@ __all__ = [
     "fitted_product",
     "gram",
     "inner",
+    "inner_products",
     "khatri_rao",
     "like",
     "mttkrp",
@@ -143,6 +144,17 @@ def row_norms_squared(X: Array) -> Array:
     for start in range(0, n, step):  # a block of rows at a time: memory stays bounded
         block = _float64(X[start : start + step])
         out[start : start + step] = np.einsum("ij,ij->i", block, block)
+    return out
+
+
+def inner_products(X: Array) -> Array:
+    """``XXᵀ`` (n, n) in float64 without a float64 copy of X (n, i), for few rows."""
+    n, i = X.shape
+    step = max(1, 2**22 // max(n, 1))
+    out = np.zeros((n, n))
+    for start in range(0, i, step):
+        part = _float64(X[:, start : start + step])
+        out += part @ part.T
     return out
 
 

@@ -52,6 +52,9 @@ OVERLAP_RIDGE = 1e-3
 MAX_DIRECTIONS = 128
 """Nuisance directions that are kept."""
 
+MAX_EXACT_ROWS = 512
+"""Rows up to which their principal directions are exact."""
+
 
 @dataclass(frozen=True)
 class NuisanceMetric:
@@ -70,20 +73,26 @@ def principal_directions(
 ) -> tuple[Array, Array, float] | None:
     """Directions (q, i) in which rows (m, i) vary most, their variances, and the total variance.
 
-    None where there are no rows, or where they do not vary. The result does not depend on the
-    number of threads.
+    None where there are no rows, or where they do not vary. The rows are overwritten. The result
+    does not depend on the number of threads.
     """
     if rows is None:
         return None
     with threads.single("blas"), threads.single("openmp"):
-        centred = rows - rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
-        total = float(kernels.row_norms_squared(centred).sum()) / len(rows)
+        rows -= rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+        total = float(kernels.row_norms_squared(rows).sum()) / len(rows)
         most = min(max_directions, *rows.shape)
         if not total > 0 or not np.isfinite(total):
             return None
         # Rows of unit size: squares of tiny or huge values stay in the range of numbers.
-        centred /= rows.dtype.type(np.sqrt(total))
-        _, values, found = randomized_svd(centred, most, n_iter=2, random_state=0)
+        rows /= rows.dtype.type(np.sqrt(total))
+        if len(rows) > MAX_EXACT_ROWS:
+            _, values, found = randomized_svd(rows, most, n_iter=2, random_state=0)
+        else:  # the products of so few rows are small, however long these are
+            squares, left = np.linalg.eigh(kernels.inner_products(rows))
+            values = np.sqrt(np.maximum(squares[::-1][:most], 0.0))
+            scaled = left.T[::-1][:most] / np.maximum(values, 1e-6 * values[0])[:, None]
+            found = scaled.astype(rows.dtype) @ rows
     variances = total * values.astype(np.float64) ** 2 / len(rows)
     if len(variances) < min(rows.shape):
         # What is below the last direction is left in: gains go to zero there, so that rounding,
@@ -92,7 +101,8 @@ def principal_directions(
     real = variances > 1e-6 * variances[0]
     if not real.any():
         return None
-    return found[real].astype(rows.dtype), variances[real], total
+    count = int(real.sum())  # the variances fall
+    return found[:count].astype(rows.dtype, copy=False), variances[:count], total
 
 
 def gains(variances: Array, strength: float) -> Array:

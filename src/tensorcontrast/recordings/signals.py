@@ -10,8 +10,8 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks
 from tensorcontrast.utils.arrays import MASK_WAY, as_array
 
-MAX_LEARNING_WINDOWS = 1024
-"""Windows that spectrograms are learned from, at most."""
+MAX_LEARNING_WINDOWS, MAX_LEARNING_VALUES = 1024, 2**24
+"""Windows that spectrograms are learned from, at most, and values of all of them."""
 
 MIN_SAMPLES_OF_A_WINDOW = 16
 """Windows have more samples than this; so many channels or fewer are never taken for samples."""
@@ -141,12 +141,13 @@ def _raise_for(block: np.ndarray, first: int, limit: float, nan: bool, hint: str
 
 
 def some_windows(X: Any) -> Any:
-    """Return every k-th window, at most ``MAX_LEARNING_WINDOWS`` of them.
+    """Return every k-th window, at most ``MAX_LEARNING_WINDOWS`` of them; fewer of very long ones.
 
     All that a spectrogram learns of signals, it learns of these. So signals in memory, in a mapped
     file and on Dask give the same, and applying it twice changes nothing.
     """
-    return X[:: max(1, -(-len(X) // MAX_LEARNING_WINDOWS))]
+    most = min(MAX_LEARNING_WINDOWS, max(2, MAX_LEARNING_VALUES // (X.shape[1] * X.shape[2])))
+    return X[:: max(1, -(-len(X) // most))]
 
 
 def large_offsets(X: np.ndarray) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from tensorcontrast.cp.encoder import Encoder
 from tensorcontrast.errors import NumericalError
 from tensorcontrast.solvers import missing
 from tensorcontrast.solvers.convergence import History, Monitor
-from tensorcontrast.solvers.windows import Windows
+from tensorcontrast.solvers.windows import Windows, pieces
 
 Array = NDArray[Any]
 Factors = Sequence[Array]
@@ -323,7 +323,7 @@ def warm_start(step: PlainStep, factors: Factors) -> Factors:
 
 
 def _norm(block: Array) -> list[float]:
-    return [float(np.nansum(np.square(block, dtype=np.float64)))]
+    return [sum(float(np.nansum(np.square(piece, dtype=np.float64))) for piece in pieces(block))]
 
 
 def allowed_rank(rank: int, n: int, dims: BlockDims) -> int:

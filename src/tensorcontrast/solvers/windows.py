@@ -32,6 +32,9 @@ Mapping = Callable[..., Array]
 BLOCK_VALUES = 2**24
 """Values of a block that is read from a file (64 MiB in float32)."""
 
+PIECE_VALUES = 2**20
+"""Values of which float64 copies are made at a time."""
+
 _WORK_PER_VALUE = 32
 """Multiplications of a pass for each value, for the choice of threads."""
 
@@ -85,6 +88,12 @@ def add(parts: Iterable[Sequence[Any]]) -> list[Array]:
         else:
             out = [np.array(a, dtype=np.float64) for a in part]
     return out
+
+
+def pieces(block: Array) -> Iterator[Array]:
+    """Rows of a block in pieces whose copy in float64 is small, however long windows are."""
+    step = max(1, PIECE_VALUES // max(1, block.shape[1]))
+    return (block[start : start + step] for start in range(0, len(block), step))
 
 
 @dataclass(frozen=True)
@@ -189,7 +198,9 @@ class FileWindows:
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         if self.center is None:
             return rows
-        return np.asarray((rows - self.center) * self.factor, dtype=self.dtype)
+        rows = rows - self.center
+        rows *= self.factor
+        return rows
 
     def _step(self) -> int:
         """Windows that are read at a time: whole strips, or a part of one for very long windows."""
@@ -326,9 +337,12 @@ class _Moments:
     shift: Array
 
     def __call__(self, block: Array) -> list[Array]:
-        rest = np.subtract(block, self.shift, dtype=np.float64)
+        return add(map(self._of_piece, pieces(block)))
+
+    def _of_piece(self, piece: Array) -> list[Any]:
+        rest = np.subtract(piece, self.shift, dtype=np.float64)
         gaps = np.isnan(rest)
         rest[gaps] = 0
-        count = len(block) - gaps.sum(axis=0)
+        count = len(piece) - gaps.sum(axis=0)
         squares = np.einsum("ni,ni->i", rest, rest)
         return [rest.sum(axis=0), squares, count, int(gaps.all(axis=1).sum())]
