@@ -85,7 +85,7 @@ def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
 def _of_spectrogram(block: BlockReadOut, X: Array, places: list[Array]) -> Array:
     """Contributions (n, c, s, r) of a spectrogram."""
     spectrogram: SpectrogramTensor = block.transformer
-    frames = spectrogram._frames
+    frames = spectrogram._engine
     values = frames.in_time(*without_offset(X, frames.dtype, frames.unit)).astype(np.float64)
     if spectrogram.n_quantiles_ is None:
         made = frame_contributions(values, block.weights, block.centre)

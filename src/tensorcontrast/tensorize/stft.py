@@ -86,6 +86,7 @@ class Frames:
     dtype: np.dtype[Any]
     n_quantiles: int | None  # None = frames in time
     unit: float  # what signals are divided by
+    limit: float  # largest magnitude of a signal, not divided yet
     offset_response: np.ndarray  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
@@ -94,7 +95,7 @@ class Frames:
         count = self.n_quantiles or n_frames(n_times, self.n_fft, self.hop)
         return parts * n_channels, self.n_fft // 2 + 1, count
 
-    def tensors(
+    def values(
         self, X: np.ndarray, offset: np.ndarray | None, lost: np.ndarray | None = None
     ) -> np.ndarray:
         """Tensors (n, *shape) of signals (n, c, t), whose offsets are (n, c, 1).
