@@ -31,7 +31,7 @@ from tensorcontrast.classify.linear import fit_logistic, select_length
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks, threads
-from tensorcontrast.utils.arrays import as_array
+from tensorcontrast.utils.arrays import as_array, evenly
 from tensorcontrast.utils.labels import check_groups, check_length, read_labels
 
 __all__ = [
@@ -156,7 +156,7 @@ def reduced_rows(rows: Array) -> Array:
     """
     if rows.shape[1] <= MAX_COMPONENTS:
         return rows
-    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), MAX_FOR_COMPONENTS)).astype(np.intp)]
+    some = rows[evenly(len(rows), MAX_FOR_COMPONENTS)]
     mean = some.mean(axis=0)
     axes = principal_components(np.asarray(some - mean, dtype=np.float64), MAX_COMPONENTS)
     return np.asarray((rows - mean) @ axes.astype(rows.dtype))
@@ -325,7 +325,7 @@ def _distinct(rows: Array, wanted: Index, others: Index, known: Index, n: int) -
         if len(chosen) < n and is_new(row):
             chosen.append(row)
     if len(chosen) < n:
-        some = known[np.linspace(0, len(known) - 1, min(len(known), MAX_COMPARED)).astype(np.intp)]
+        some = known[evenly(len(known), MAX_COMPARED)]
         distance = np.full(len(others), np.inf)
         for row in [*some.tolist(), *chosen]:
             distance = np.minimum(distance, _squares(rows[others], rows[row]))
@@ -358,6 +358,11 @@ class AccuracyEstimate:
         Ends of the interval of Wilson; 0 and 1 where no window could be held out.
     n : int
         Windows that were held out.
+
+    Examples
+    --------
+    >>> AccuracyEstimate(0.8, low=0.5, high=0.9, n=24).low
+    0.5
     """
 
     accuracy: float | None
@@ -474,7 +479,7 @@ def represented_windows(rows: Array, known: Array) -> Array:
     >>> represented_windows(rows, np.array([0, 3]))
     array([3., 1.])
     """
-    counted = np.linspace(0, len(rows) - 1, min(len(rows), MAX_COUNTED)).astype(np.intp)
+    counted = evenly(len(rows), MAX_COUNTED)
     marks = np.asarray(rows[known])
     away = np.einsum("mq,mq->m", marks, marks) - 2 * (np.asarray(rows[counted]) @ marks.T)
     count = np.bincount(away.argmin(axis=1), minlength=len(known))
