@@ -218,12 +218,8 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
         _, n_channels, n_times = X.shape
         X = X[:: -(-len(X) // MAX_LEARNING_WINDOWS)]
         steps = dilation_steps(n_times)
-        seed = self.random_state
-        rng = (
-            np.random.default_rng(int(seed))
-            if isinstance(seed, Integral)
-            else checks.generator(seed)
-        )
+        seed, whole = self.random_state, isinstance(self.random_state, Integral)
+        rng = np.random.default_rng(int(seed)) if whole else checks.generator(seed)
         weights = _draw_channels(rng, len(steps), n_channels)
         weights = weights * _inverse_sds(X, unit)
         some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]

@@ -58,9 +58,10 @@ def automatic_frames(
         (p for p, most in ((8, 16), (4, 32)) if n_frames(n_times, size, max(1, size // p)) <= most),
         2,
     )
-    parts = size // max(1, size // parts)  # of a frame of few samples
-    size = n_fft or size
-    return size, hop or max(1, size // parts)
+    step = max(1, size // parts)
+    if n_fft is None:
+        return size, int(hop or step)
+    return int(n_fft), int(hop or max(1, n_fft // (size // step)))
 
 
 def n_frames(n_times: int, n_fft: int, hop: int) -> int:
