@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 from benchmarks.common import RESULTS, environment
 from tensorcontrast import ContrastiveClassifier, ContrastiveFeatures
 from tensorcontrast.classify.linear import fit_logistic
-from tensorcontrast.classify.stopping import estimate_from_rows
 from tensorcontrast.classify.suggest import (
     MIN_LABELS_FOR_MARGIN,
     class_probabilities,
+    estimate_from_rows,
     order_rows,
     reduced_rows,
 )

@@ -42,7 +42,7 @@ def bare(model: ContrastiveClassifier) -> tuple[Callable[[Any], None], Callable[
     """
     spectrogram, convolution = model.extractor_.spectrogram_, model.extractor_.convolution_
     n_fft, hop = spectrogram.n_fft_, spectrogram.hop_
-    whole = convolution._kernels
+    whole = convolution._engine
     c, t, s, size = whole.n_channels, whole.n_times, whole.stride, whole.positions
     padded = np.zeros((c, t + 2 * whole.pad + s), np.float32)
     taps = np.empty((9, c, size), np.float32)

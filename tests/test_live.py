@@ -154,9 +154,9 @@ def test_bad_samples_name_the_place_and_take_nothing(classifier):
 @pytest.mark.parametrize(
     ("hops", "message"),
     [
-        ({"hop": 0}, "hop=0"),
-        ({"hop": 2.5}, "hop_s is in seconds"),
-        ({"hop": True}, "hop=True"),
+        ({"hop": 0}, "hop"),
+        ({"hop": 2.5}, "hop"),
+        ({"hop": True}, "hop"),
         ({"hop_s": 0}, "hop_s"),
         ({"hop_s": 1e-9}, "hop_s"),
         ({"hop": 1, "hop_s": 1.0}, "one of them"),

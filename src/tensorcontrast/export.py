@@ -354,7 +354,7 @@ def _limit(features: ContrastiveFeatures) -> float:
     """Largest magnitude of a sample that the blocks can work with."""
     limits = [float(np.finfo(np.float32).max)]
     for block in features._blocks():
-        limits.append(block.limit_)
+        limits.append(block._engine.limit)
     return min(limits)
 
 
@@ -370,7 +370,7 @@ def _whole(g: _Graph, limit: float) -> str:
 
 def _spectrogram(g: _Graph, signals: _Signals, block: SpectrogramTensor) -> str:
     """Tensors (n, c', f, frames or quantiles) of windows: what ``Frames.fill`` does."""
-    frames = block._frames
+    frames = block._engine
     dtype, n_fft, f = frames.dtype, frames.n_fft, frames.n_fft // 2 + 1
     n_frames = len(block.times_)
     values, offset = signals.without_offset(dtype, frames.unit)
@@ -415,7 +415,7 @@ def _log(g: _Graph, values: str, frames: Any) -> str:
 
 def _counts(g: _Graph, signals: _Signals, block: ConvolutionFeatures) -> str:
     """Return counts (n, v) less their means, in the order of :meth:`.SignalBlocks.values`."""
-    convolve = block._kernels
+    convolve = block._engine
     c, size, pad = convolve.n_channels, convolve.positions, convolve.pad
     values, offset = signals.without_offset(np.float32, block.unit_)
     ends = g.cast(g.add("Neg", offset), np.float32)

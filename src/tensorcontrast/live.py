@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks
@@ -208,25 +209,24 @@ class Stream:
         return new
 
 
+_HOPS: dict[str, list[Any]] = {
+    "hop": [Interval(Integral, 1, None, closed="left"), None],
+    "hop_s": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+
 def _hop(hop: int | None, hop_s: float | None, fs: float | None, n_times: int) -> int:
     """Return samples from window to window."""
-    if hop is not None and hop_s is not None:
+    checks.check_settings(_HOPS, {"hop": hop, "hop_s": hop_s}, "stream")
+    if hop_s is None:
+        return n_times if hop is None else int(hop)
+    if hop is not None:
         raise InvalidInputError(f"hop={hop!r} and hop_s={hop_s!r}: give one of them")
-    if hop_s is not None:
-        if fs is None:
-            raise InvalidInputError(
-                f"hop_s={hop_s!r} is in seconds, but the model was fitted without a sampling rate; "
-                "give hop in samples, or fit with fs="
-            )
-        if isinstance(hop_s, bool) or not isinstance(hop_s, Real) or not 1 <= hop_s * fs < np.inf:
-            raise InvalidInputError(
-                f"hop_s={hop_s!r}: seconds of at least one sample at {fs:g} Hz are needed"
-            )
-        return round(float(hop_s) * fs)
-    if hop is None:
-        return n_times
-    if isinstance(hop, bool) or not isinstance(hop, Integral) or hop < 1:
+    if fs is None:
         raise InvalidInputError(
-            f"hop={hop!r}: a whole number of samples, 1 or more, is needed; hop_s is in seconds"
+            f"hop_s={hop_s!r} is in seconds, but the model was fitted without a sampling rate; "
+            "give hop in samples, or fit with fs="
         )
-    return int(hop)
+    if hop_s * fs < 1:
+        raise InvalidInputError(f"hop_s={hop_s!r} is less than one sample at {fs:g} Hz; give hop=1")
+    return round(hop_s * fs)

@@ -26,7 +26,7 @@ from tensorcontrast.augment import (
     standard,
 )
 from tensorcontrast.augment.presets import HAR_CHANNELS
-from tensorcontrast.augment.rotate import find_triples, rotation_matrices
+from tensorcontrast.augment.rotate import find_triples
 from tensorcontrast.errors import InvalidInputError
 
 SIX = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
@@ -330,11 +330,6 @@ def test_rotation_equals_a_loop_over_samples():
                     + u * (u @ v) * (1 - np.cos(angle[i]))
                 )
                 np.testing.assert_allclose(out[i, first : first + 3, t], expected, atol=1e-12)
-
-
-def test_rotation_about_z():
-    R = rotation_matrices(np.array([0, 0, 2.0]), np.array(np.pi / 2))
-    np.testing.assert_allclose(R @ [1, 0, 0], [0, 1, 0], atol=1e-15)
 
 
 def test_rotation_by_numbers():

@@ -5,17 +5,15 @@ import pytest
 
 from tensorcontrast import suggest_windows
 from tensorcontrast.classify import estimated_accuracy
-from tensorcontrast.classify.stopping import (
-    DESIGN_EFFECT,
-    estimate_from_answers,
-    represented_windows,
-    wilson_interval,
-)
 from tensorcontrast.classify.suggest import (
+    DESIGN_EFFECT,
     MAX_WINDOWS,
     class_probabilities,
+    estimate_from_answers,
     feature_rows,
     reduced_rows,
+    represented_windows,
+    wilson_interval,
 )
 from tensorcontrast.errors import InvalidInputError
 

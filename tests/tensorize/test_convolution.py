@@ -160,7 +160,7 @@ def test_long_windows_are_convolved_at_every_few_positions(t):
 def test_one_kernel_is_a_convolution(dilation, t):
     X = windows(2, 1, t)
     ones = np.ones((84, 1, 1), np.float32)
-    (values,) = convolution._Kernels(np.array([dilation]), ones, t, 1.0).outputs(X, None)
+    (values,) = convolution.Kernels(np.array([dilation]), ones, t, 1.0).outputs(X, None)
     stride = max(1, t // MIN_POSITIONS)
     for kernel in (0, 41, 83):
         spread = np.zeros(8 * dilation + 1)

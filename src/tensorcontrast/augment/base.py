@@ -112,8 +112,9 @@ class Augmentation:
                 "an augmentation is described by a dict with the key 'type', not "
                 f"{listed([config])}"
             )
-        package = __name__.rpartition(".")[0]
-        ours = {c.__name__: c for c in Augmentation.__subclasses__() if package in c.__module__}
+        package = __name__.removesuffix("base")
+        kinds = Augmentation.__subclasses__()
+        ours = {kind.__name__: kind for kind in kinds if kind.__module__.startswith(package)}
         name = config["type"]
         if name not in ours:
             raise InvalidInputError(

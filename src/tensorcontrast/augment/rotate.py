@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 from sklearn.utils._param_validation import Interval
 
 from tensorcontrast.augment.base import Augmentation, require
@@ -142,32 +143,10 @@ class Rotate3D(Augmentation):
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         n, _, t = X.shape
         triples = np.array(self._triples())
-        axis = rng.standard_normal((n, 1, 3))
+        axis = rng.standard_normal((n, 3))
         limit = np.deg2rad(self.max_angle)
-        angle = rng.uniform(-limit, limit, (n, 1))
-        rotation = rotation_matrices(axis, angle).astype(X.dtype)
+        axis *= rng.uniform(-limit, limit, (n, 1)) / np.linalg.norm(axis, axis=1, keepdims=True)
+        rotation = Rotation.from_rotvec(axis).as_matrix()[:, None].astype(X.dtype)
         turned = np.matmul(rotation, X[:, triples.ravel()].reshape(n, len(triples), 3, t))
         X[:, triples.ravel()] = turned.reshape(n, -1, t)
         return X
-
-
-def rotation_matrices(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Rotation by an angle about an axis: R = cos θ·I + sin θ·[u]ₓ + (1 − cos θ)·u·uᵀ.
-
-    Parameters
-    ----------
-    axis : ndarray of shape (..., 3)
-        Directions of any length but zero.
-    angle : ndarray of shape (...)
-        Angles in radians.
-
-    Returns
-    -------
-    ndarray of shape (..., 3, 3)
-        Proper rotations.
-    """
-    u = axis / np.linalg.norm(axis, axis=-1, keepdims=True)
-    cos, sin = np.cos(angle)[..., None, None], np.sin(angle)[..., None, None]
-    cross = np.cross(u[..., None, :], np.eye(3)).swapaxes(-1, -2)
-    outer = u[..., :, None] * u[..., None, :]
-    return np.asarray(cos * np.eye(3) + sin * cross + (1 - cos) * outer)

@@ -38,6 +38,7 @@ from tensorcontrast.live import Stream
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.utils import checks
+from tensorcontrast.utils.arrays import evenly
 from tensorcontrast.utils.estimators import (
     NotebookMixin,
     assign_learned,
@@ -254,7 +255,7 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         rng: np.random.Generator,
     ) -> dict[str, Any]:
         """Return the learned attributes on fitted features."""
-        some = _evenly(len(given.signals))
+        some = evenly(len(given.signals), MAX_WINDOWS)
         components = mean = deviation = None
         if self.classifier != "features" and extractor.missing == "error":
             components = learn_components(kept, some)
@@ -735,11 +736,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         return tags
 
 
-def _evenly(n: int) -> NDArray[np.intp]:
-    """Windows that components and the scale of features are learned from."""
-    return np.linspace(0, n - 1, min(n, MAX_WINDOWS)).astype(np.intp)
-
-
 def softmax(scores: Array) -> Array:
     """Probabilities (n, k) of scores."""
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -784,7 +780,7 @@ class _Given:
     @property
     def windows(self) -> NDArray[np.intp]:
         """Windows that are learned from."""
-        return np.union1d(_evenly(len(self.signals)), self.labelled)
+        return np.union1d(evenly(len(self.signals), MAX_WINDOWS), self.labelled)
 
     @classmethod
     def read(

@@ -19,6 +19,8 @@ from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.recordings.signals import as_signals
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures, kernels
 from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
+from tensorcontrast.tensorize.stft import quantile_weights
+from tensorcontrast.utils.arrays import evenly
 
 __all__ = [
     "FeatureExplanation",
@@ -357,10 +359,6 @@ def _whole_windows(rec: Any) -> tuple[Array, NDArray[np.intp]]:
     return signals if len(index) == len(signals) else signals[index], index
 
 
-def _evenly(n: int, most: int) -> NDArray[np.intp]:
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
-
-
 # --------------------------------------------------------------------------- all features at once
 
 
@@ -376,7 +374,7 @@ def _explained(
 ) -> Iterable[FeatureExplanation]:
     out = whole.of(chosen)
     covariance, variance, means = out.modelled, out.variance, [b.centre for b in out.blocks]
-    some = None if X is None else X[_evenly(len(X), MAX_WINDOWS)]
+    some = None if X is None else X[evenly(len(X), MAX_WINDOWS)]
     if some is not None:
         covariance, variance, means = readout.measured_covariance(out, some)
     shares = [
@@ -499,7 +497,7 @@ def _strengths(
     """Find what features (n, r) follow: chosen on half of the subjects, judged on the others."""
     if codes.max() == 0:
         codes = np.arange(len(X))
-    some = [half[_evenly(len(half), MAX_WINDOWS)] for half in halves(codes, 0)]
+    some = [half[evenly(len(half), MAX_WINDOWS)] for half in halves(codes, 0)]
     spectrogram = model.spectrogram_
     if spectrogram is None:
         n_fft, hop = min(model.n_times_in_, 128), 1
@@ -554,7 +552,7 @@ def _over_time(out: ReadOut, X: Array, variance: Array) -> tuple[Array, Array] |
             k, d, _ = block.centre.shape
             per_window = positions * k * d * max(out.n_features, X.shape[1])
     most = max(8, min(MAX_SPREAD_WINDOWS, MAX_SPREAD_VALUES // per_window))
-    some = X[_evenly(len(X), most)]
+    some = X[evenly(len(X), most)]
     spread = part_sums(X.shape[2], TIME_PARTS)
     made, rest = signal.contributions(out, some, spread)
     W = made.sum(axis=(1, 2)) + rest
@@ -578,10 +576,7 @@ def part_sums(n_times: int, parts: int) -> Array:
     [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     """
     count = min(parts, n_times)
-    edges = n_times * np.arange(count + 1) / count
-    first = np.arange(n_times)[:, None]
-    inside = np.minimum(first + 1, edges[1:]) - np.maximum(first, edges[:-1])
-    return np.asarray(np.maximum(inside, 0.0))
+    return quantile_weights(n_times, count) * (n_times / count)
 
 
 def _kernels(

@@ -58,7 +58,10 @@ def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[
     for block in out.blocks:
         part: Callable[[BlockReadOut, Array, list[Array]], Array]
         if isinstance(block.transformer, SpectrogramTensor):
-            part, places = _of_spectrogram, [_frame_spread(block.transformer, t) @ spread]
+            made_by = block.transformer
+            window = make_window(made_by.window, made_by.n_fft_)
+            frames = frame_places(window, made_by.hop_, len(made_by.times_), t)
+            part, places = _of_spectrogram, [frames @ spread]
         elif isinstance(block.transformer, ConvolutionFeatures):
             part, places = _of_convolution, _kernel_spreads(block.transformer, spread)
         else:
@@ -85,25 +88,15 @@ def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
 def _of_spectrogram(block: BlockReadOut, X: Array, places: list[Array]) -> Array:
     """Contributions (n, c, s, r) of a spectrogram."""
     spectrogram: SpectrogramTensor = block.transformer
-    frames = spectrogram._frames
+    frames = spectrogram._engine
     values = frames.in_time(*without_offset(X, frames.dtype, frames.unit)).astype(np.float64)
     if spectrogram.n_quantiles_ is None:
-        made = frame_contributions(values, block.weights, block.centre)
+        made = np.einsum("ncft,cftr->nctr", values - block.centre, block.weights, optimize=True)
     else:
         made = quantile_contributions(values, block.weights, block.centre)
     n, rows, t, r = made.shape
     made = made.reshape(n, rows // X.shape[1], X.shape[1], t, r).sum(axis=1)  # real, imaginary
     return np.asarray(np.einsum("nctr,ts->ncsr", made, places[0], optimize=True))
-
-
-def _frame_spread(spectrogram: SpectrogramTensor, n_times: int) -> Array:
-    window = make_window(spectrogram.window, spectrogram.n_fft_)
-    return frame_places(window, spectrogram.hop_, len(spectrogram.times_), n_times)
-
-
-def frame_contributions(values: Array, weights: Array, centre: Array) -> Array:
-    """Contributions (n, c, t, r) of frames ``values`` (n, c, f, t) with weights (c, f, t, r)."""
-    return np.asarray(np.einsum("ncft,cftr->nctr", values - centre, weights, optimize=True))
 
 
 def quantile_contributions(values: Array, weights: Array, centre: Array) -> Array:

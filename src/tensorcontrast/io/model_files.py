@@ -211,10 +211,11 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             TensorContrastWarning,
             stacklevel=3,
         )
+    channels = getattr(model, "channels_", None)
     header = {
         "written_by": f"tensorcontrast {__version__}",
         "model": state,
-        "channels": _names(model),
+        "channels": None if channels is None else [str(name) for name in channels],
     }
     container.write(Path(path), header, packer.arrays)
 
@@ -268,8 +269,3 @@ class SavedMixin:
         """
         check_is_fitted(self)
         save_model(self, path)
-
-
-def _names(model: Any) -> list[str] | None:
-    channels = getattr(model, "channels_", None)
-    return None if channels is None else [str(name) for name in channels]

@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tensorcontrast.classify.deciding import what_decides
-from tensorcontrast.classify.evaluation import AnswerScores, score_answers
+from tensorcontrast.classify.evaluation import AnswerScores, score_answers, what_decides
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.labelling.tables import export_csv
 from tensorcontrast.recordings import Recordings

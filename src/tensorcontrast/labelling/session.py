@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from tensorcontrast.classify import ContrastiveClassifier
 from tensorcontrast.classify.block_rows import unit_rows
 from tensorcontrast.classify.linear import fit_logistic
-from tensorcontrast.classify.stopping import (
+from tensorcontrast.classify.suggest import (
+    MIN_LABELS_FOR_MARGIN,
     AccuracyEstimate,
     estimate_from_answers,
+    order_rows,
+    reduced_rows,
     represented_windows,
 )
-from tensorcontrast.classify.suggest import MIN_LABELS_FOR_MARGIN, order_rows, reduced_rows
 from tensorcontrast.cp import kmeans
 from tensorcontrast.errors import FileError, InvalidInputError, TensorContrastError
 from tensorcontrast.labelling.finish import HeldOut, write_results

@@ -51,9 +51,9 @@ def report_of_answers(
     command : str
         That writes the page again.
     decision : mapping, optional
-        See :func:`tensorcontrast.classify.deciding.what_decides`.
+        See :func:`tensorcontrast.classify.evaluation.what_decides`.
     alone : mapping, optional
-        See :func:`tensorcontrast.classify.deciding.agreement_of_parts`.
+        See :func:`tensorcontrast.classify.evaluation.agreement_of_parts`.
     """
     auc = "—" if scores.macro_auc is None else f"{scores.macro_auc:.3f}"
     figures = [

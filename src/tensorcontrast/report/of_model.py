@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.deciding import agreement_of_parts, what_decides
+from tensorcontrast.classify.evaluation import agreement_of_parts, what_decides
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.explain import PredictionExplanation, explain_predictions

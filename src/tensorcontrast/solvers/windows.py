@@ -252,8 +252,7 @@ def checked_rows(
     block: Array, name: str, dtype: np.dtype[Any], *, first: int = 0, nan: bool = False
 ) -> Array:
     """Return windows (m, …) as rows (m, i) of floats; raise where they cannot be fitted."""
-    if checks.becomes_float32(block.dtype, dtype):
-        checks.check_rounding(block, name, "dtype='float64' or ")
+    checks.check_rounding(block, dtype, name, "dtype='float64' or ")
     checks.check_range(block, dtype, name)
     rows = np.ascontiguousarray(block, dtype=dtype).reshape(len(block), -1)
     checks.check_values(rows.reshape(block.shape), name, first=first, nan=nan)

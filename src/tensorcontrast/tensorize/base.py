@@ -25,7 +25,9 @@ class WindowTransformer(TransformerMixin, BaseEstimator):
     _learned_private: ClassVar[tuple[str, ...]] = ()
     n_channels_in_: int
     n_times_in_: int
-    limit_: Any
+    #: Computes the values of signals in its ``unit``, of its ``dtype``, less their offsets and up
+    #: to its ``limit`` in size: :class:`.Frames` or :class:`.Kernels`.
+    _engine: Any
     n_jobs: int | None
 
     def _check_signals(self, X: Any) -> np.ndarray:
@@ -40,7 +42,7 @@ class WindowTransformer(TransformerMixin, BaseEstimator):
                 f"{n_channels} of {n_times}; pass windows of the same kind, or fit again"
             )
         hint = HINT if missing else ""
-        check_finite(signals, limit=self.limit_, nan=missing == "mask", hint=hint)
+        check_finite(signals, limit=self._engine.limit, nan=missing == "mask", hint=hint)
         return signals
 
     def _in_blocks(

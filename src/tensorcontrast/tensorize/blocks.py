@@ -103,10 +103,11 @@ class SignalBlocks:
         out = []
         for transformer, counted in zip(self.transformers, self._of_counts, strict=True):
             if _takes_units(transformer) and _fits(transformer, X, largest):
-                key = transformer.input_dtype, transformer.unit_
+                engine = transformer._engine
+                key = engine.dtype, engine.unit
                 if key not in made:
                     made[key] = less_offset(X, offset, *key)
-                values = transformer.values(*made[key])
+                values = engine.values(*made[key])
             else:
                 values = np.asarray(checks.plain_output(transformer, X))
             values = values.reshape(len(X), -1)
@@ -178,7 +179,7 @@ def _takes_units(transformer: Any) -> bool:
 def _fits(transformer: Any, X: Array, largest: float) -> bool:
     """Whether the values of signals can be computed; else the transformer says why not."""
     kind = transformer.n_channels_in_, transformer.n_times_in_
-    return bool(X.shape[1:] == kind and largest <= transformer.limit_)
+    return bool(X.shape[1:] == kind and largest <= transformer._engine.limit)
 
 
 def in_order_of_counts(transformer: ConvolutionFeatures, columns: Array) -> Array:
@@ -191,11 +192,11 @@ def in_order_of_counts(transformer: ConvolutionFeatures, columns: Array) -> Arra
 def mean_counts(transformer: ConvolutionFeatures) -> Array:
     """Mean of each count (v,) over the windows of the fit."""
     mean = in_order_of_counts(transformer, transformer.mean_[:, None])[:, 0]
-    return np.asarray(mean * np.float32(transformer._kernels.positions))
+    return np.asarray(mean * np.float32(transformer._engine.positions))
 
 
 def components_of_counts(transformer: ConvolutionFeatures) -> Array:
     """Matrix (v, d) from counts less their means to principal components of the PPV."""
     columns = in_order_of_counts(transformer, transformer._projection)
-    columns /= np.float32(transformer._kernels.positions)
+    columns /= np.float32(transformer._engine.positions)
     return columns

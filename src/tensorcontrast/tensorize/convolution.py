@@ -68,6 +68,9 @@ _MAX_COMPARED = 1 << 18
 
 _FLOAT32 = np.dtype(np.float32)
 
+FLOAT32_LIMIT = float(np.finfo(np.float32).max) / 1e3
+"""Largest sample, in units, whose convolutions float32 can hold."""
+
 
 class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
     """Principal components of random-convolution features, with the kernels of MiniRocket.
@@ -151,7 +154,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
     ((40, 8), (40, 4704))
     """
 
-    _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_kernels")
+    _learned_private: ClassVar[tuple[str, ...]] = ("_projection", "_engine")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_biases": [Interval(Integral, 1, None, closed="left")],
@@ -200,7 +203,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
             warn_if_transposed(signals.shape, way="pass Recordings with named channels")
         check_finite(signals)
         unit = float32_unit(typical_spread(some_windows(signals)))
-        check_finite(signals, limit=_limit(unit))
+        check_finite(signals, limit=FLOAT32_LIMIT * unit)
         assign_learned(self, self._learn(signals, unit))
         return self
 
@@ -215,18 +218,14 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
         _, n_channels, n_times = X.shape
         X = X[:: -(-len(X) // MAX_LEARNING_WINDOWS)]
         steps = dilation_steps(n_times)
-        seed = self.random_state
-        rng = (
-            np.random.default_rng(int(seed))
-            if isinstance(seed, Integral)
-            else checks.generator(seed)
-        )
+        seed, whole = self.random_state, isinstance(self.random_state, Integral)
+        rng = np.random.default_rng(int(seed)) if whole else checks.generator(seed)
         weights = _draw_channels(rng, len(steps), n_channels)
         weights = weights * _inverse_sds(X, unit)
         some = X[:: -(-len(X) // MAX_BIAS_WINDOWS)]
         with threads.jobs(self.n_jobs):
             biases = _quantile_biases(some, steps, weights, int(self.n_biases), unit)
-        kernels = _Kernels(steps, weights, n_times, float(unit), biases)
+        kernels = Kernels(steps, weights, n_times, float(unit), biases)
         values = np.empty((len(X), biases.size), np.float32)
         self._in_blocks(kernels.ppv, X, values, _ROWS)
         pca = _principal_components(values, int(self.n_components), float(self.column_scaling))
@@ -243,7 +242,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
             "n_channels_in_": n_channels,
             "n_times_in_": n_times,
             "_projection": _projection(components, scale),
-            "_kernels": kernels,
+            "_engine": kernels,
         }
 
     def transform(self, X: Any) -> np.ndarray:
@@ -262,7 +261,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
         signals = self._check_signals(X)
 
         def project(some: np.ndarray) -> np.ndarray:
-            rows = self._kernels.ppv(some) - self.mean_
+            rows = self._engine.ppv(some) - self.mean_
             # One product per window: what BLAS makes of a row of many depends on its place.
             return np.matmul(rows[:, None], self._projection)[:, 0]
 
@@ -284,7 +283,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
         """
         signals = self._check_signals(X)
         out = np.empty((len(signals), len(self.mean_)), np.float32)
-        return self._in_blocks(self._kernels.ppv, signals, out, _ROWS)
+        return self._in_blocks(self._engine.ppv, signals, out, _ROWS)
 
     def outputs(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the outputs of all kernels at each dilation, and the part of each channel in them.
@@ -304,7 +303,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
         signals = self._check_signals(X)
 
         def outputs(some: np.ndarray, weights: np.ndarray) -> Iterator[np.ndarray]:
-            one = _Kernels(self.dilations_, weights, self.n_times_in_, self.unit_)
+            one = Kernels(self.dilations_, weights, self.n_times_in_, self.unit_)
             made = one.outputs(*without_offset(some, _FLOAT32, self.unit_))
             return (values.swapaxes(0, 1) for values in made)
 
@@ -326,21 +325,9 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""
         self._projection = _projection(self.components_, self.scale_)
-        self._kernels = _Kernels(
+        self._engine = Kernels(
             self.dilations_, self.channel_weights_, self.n_times_in_, self.unit_, self.biases_
         )
-
-    def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
-        """Count (n, d, b, k) positions above each bias; signals are in ``unit_``, less offsets."""
-        return self._kernels.counts(X, offset)
-
-    input_dtype = _FLOAT32
-    """Type of the signals that :meth:`values` takes."""
-
-    @property
-    def limit_(self) -> float:
-        """Largest magnitude of a sample whose convolutions float32 can hold."""
-        return _limit(self.unit_)
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -437,14 +424,10 @@ def _inverse_sds(X: np.ndarray, unit: float) -> np.ndarray:
     return weights
 
 
-def _limit(unit: float) -> float:
-    return float(np.finfo(np.float32).max) / 1e3 * unit
-
-
 # ---------------------------------------------------------------- convolution and pooling
 
 
-class _Kernels:
+class Kernels:
     """Kernels with their dilations, channels and biases, prepared for windows of one length.
 
     Position p of a kernel with dilation d reads the samples p·s + (−4, …, 4)·d, with zeros around
@@ -472,7 +455,7 @@ class _Kernels:
         unit: float,
         biases: np.ndarray | None = None,
     ) -> None:
-        self.unit = unit
+        self.unit, self.dtype, self.limit = unit, _FLOAT32, FLOAT32_LIMIT * unit
         self.dilations = [int(dilation) for dilation in dilations]
         k, _, c = channel_weights.shape
         # Weights of tap and channel, (d, 9·c, k)
@@ -520,11 +503,11 @@ class _Kernels:
 
     def ppv(self, X: np.ndarray) -> np.ndarray:
         """PPV (n, k·d·b) of some windows (n, c, t)."""
-        counts = self.counts(*without_offset(X, _FLOAT32, self.unit))
+        counts = self.values(*without_offset(X, _FLOAT32, self.unit))
         by_kernel = counts.transpose(0, 3, 1, 2).reshape(len(X), -1)
         return by_kernel / np.float32(self.positions)
 
-    def counts(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
+    def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
         """Positions (n, d, b, k) above each bias, of windows less their offsets."""
         step = self.step
         parts = [
@@ -570,7 +553,7 @@ def _quantile_biases(
     biases = np.empty((*channel_weights.shape[:2], n_biases), np.float32)
 
     def work(i: int) -> None:
-        one = _Kernels(dilations[i : i + 1], channel_weights[:, i : i + 1], X.shape[2], unit)
+        one = Kernels(dilations[i : i + 1], channel_weights[:, i : i + 1], X.shape[2], unit)
         outputs = np.empty((one.n_kernels, len(X), one.positions), np.float32)
         for start in range(0, len(X), one.step):
             some = X[start : start + one.step]

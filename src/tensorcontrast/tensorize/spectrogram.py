@@ -120,7 +120,7 @@ class SpectrogramTensor(WindowTransformer):
     (18, 33, 33)
     """
 
-    _learned_private: ClassVar[tuple[str, ...]] = ("_frames",)
+    _learned_private: ClassVar[tuple[str, ...]] = ("_engine",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither"), None],
         "n_fft": [Interval(Integral, 2, None, closed="left"), None],
@@ -200,7 +200,12 @@ class SpectrogramTensor(WindowTransformer):
             Itself.
         """
         checks.check_parameters(self)
-        self._check_rate(X)
+        rate = getattr(X, "fs", None)
+        if rate is not None and (self.fs is None or float(self.fs) != float(rate)):
+            raise InvalidInputError(
+                f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
+                f"fs={rate:g}, or the array X of the recordings"
+            )
         assign_learned(self, self._learn(X))
         return self
 
@@ -231,7 +236,7 @@ class SpectrogramTensor(WindowTransformer):
             "n_times_in_": n_times,
             "unit_": unit,
             "n_quantiles_": n_quantiles,
-            "_frames": frames,
+            "_engine": frames,
             "output_shape_": frames.shape(X.shape[1], n_times),
             "frequencies_": np.fft.rfftfreq(n_fft, 1 / rate),
             "times_": (starts + (n_fft - 1) / 2) / rate,
@@ -254,7 +259,7 @@ class SpectrogramTensor(WindowTransformer):
         """Return this fitted transformer, with signals divided by the typical spread of these."""
         unit = self._unit(some_windows(X), exact=True)
         frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, unit)
-        return with_learned(self, unit_=unit, _frames=frames)
+        return with_learned(self, unit_=unit, _engine=frames)
 
     @property
     def time_axis_(self) -> np.ndarray:
@@ -277,36 +282,21 @@ class SpectrogramTensor(WindowTransformer):
             Tensors.
         """
         signals = self._check_signals(X)
-        out = np.empty((len(signals), *self.output_shape_), self._frames.dtype)
+        out = np.empty((len(signals), *self.output_shape_), self._engine.dtype)
         rows, f, _ = self.output_shape_
         step = max(1, BLOCK_VALUES // (rows * f * len(self.times_)))
         return self._in_blocks(self._tensors, signals, out, step)
 
     def _tensors(self, X: np.ndarray) -> np.ndarray:
         """Tensors of some signals, where NaN are missing values."""
-        frames, lost = self._frames, None
+        frames, lost = self._engine, None
         if self.missing == "mask" and X.dtype.kind == "f":
             gaps = np.isnan(X)
             if gaps.any():
                 covered = np.lib.stride_tricks.sliding_window_view(gaps, frames.n_fft, axis=2)
                 lost = np.asarray(covered[:, :, :: frames.hop].any(axis=3))  # n, c, frames
                 X = np.where(gaps, 0, X)
-        return frames.tensors(*without_offset(X, frames.dtype, frames.unit), lost)
-
-    def values(self, X: np.ndarray, offset: np.ndarray | None) -> np.ndarray:
-        """Return what :meth:`transform` does, of signals in ``unit_`` less offsets (n, c, 1)."""
-        return self._frames.tensors(X, offset)
-
-    @property
-    def input_dtype(self) -> np.dtype[Any]:
-        """Type of the signals that :meth:`values` takes."""
-        return self._frames.dtype
-
-    @property
-    def limit_(self) -> float:
-        """Largest magnitude of a sample that its tensor can be computed of."""
-        # A product of float64, so that infinity is no limit in units above 1.
-        return float(np.finfo(self._frames.dtype).max) / (2 * self.n_fft_) * self.unit_
+        return frames.values(*without_offset(X, frames.dtype, frames.unit), lost)
 
     def _check_learned(self) -> None:
         """Check what a model file holds, and rebuild what it does not."""
@@ -319,7 +309,7 @@ class SpectrogramTensor(WindowTransformer):
         if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
             raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
         self._rebuild()
-        shape = self._frames.shape(self.n_channels_in_, self.n_times_in_)
+        shape = self._engine.shape(self.n_channels_in_, self.n_times_in_)
         if tuple(self.output_shape_) != shape:
             raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
         if np.shape(self.frequencies_) != (shape[1],):
@@ -327,7 +317,7 @@ class SpectrogramTensor(WindowTransformer):
             raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
 
     def _rebuild(self) -> None:
-        self._frames = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
+        self._engine = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
 
     def _make_frames(self, n_fft: int, hop: int, n_quantiles: int | None, unit: float) -> Frames:
         window, dtype = make_window(self.window, n_fft), np.dtype(self.dtype)
@@ -340,14 +330,7 @@ class SpectrogramTensor(WindowTransformer):
             dtype=dtype,
             n_quantiles=n_quantiles,
             unit=float(unit),
+            # A product of float64, so that infinity is no limit in units above 1.
+            limit=float(np.finfo(dtype).max) / (2 * n_fft) * float(unit),
             offset_response=scipy.fft.rfft(window),
         )
-
-    def _check_rate(self, X: Any) -> None:
-        """Raise where recordings have another sampling rate."""
-        rate = getattr(X, "fs", None)
-        if rate is not None and (self.fs is None or float(self.fs) != float(rate)):
-            raise InvalidInputError(
-                f"the recordings have fs={rate:g} but SpectrogramTensor has fs={self.fs}; pass "
-                f"fs={rate:g}, or the array X of the recordings"
-            )

@@ -58,9 +58,10 @@ def automatic_frames(
         (p for p, most in ((8, 16), (4, 32)) if n_frames(n_times, size, max(1, size // p)) <= most),
         2,
     )
-    parts = size // max(1, size // parts)  # of a frame of few samples
-    size = n_fft or size
-    return size, hop or max(1, size // parts)
+    step = max(1, size // parts)
+    if n_fft is None:
+        return size, int(hop or step)
+    return int(n_fft), int(hop or max(1, n_fft // (size // step)))
 
 
 def n_frames(n_times: int, n_fft: int, hop: int) -> int:
@@ -86,6 +87,7 @@ class Frames:
     dtype: np.dtype[Any]
     n_quantiles: int | None  # None = frames in time
     unit: float  # what signals are divided by
+    limit: float  # largest magnitude of a signal, not divided yet
     offset_response: np.ndarray  # (f,) complex128: transform of the window itself
 
     def shape(self, n_channels: int, n_times: int) -> tuple[int, int, int]:
@@ -94,7 +96,7 @@ class Frames:
         count = self.n_quantiles or n_frames(n_times, self.n_fft, self.hop)
         return parts * n_channels, self.n_fft // 2 + 1, count
 
-    def tensors(
+    def values(
         self, X: np.ndarray, offset: np.ndarray | None, lost: np.ndarray | None = None
     ) -> np.ndarray:
         """Tensors (n, *shape) of signals (n, c, t), whose offsets are (n, c, 1).

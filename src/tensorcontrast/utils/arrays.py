@@ -91,6 +91,17 @@ def as_float(X: np.ndarray) -> np.ndarray:
     return np.asarray(X, dtype=float_type(X.dtype))
 
 
+def evenly(n: int, most: int) -> np.ndarray:
+    """Return places of at most so many of n things, evenly spaced from the first to the last.
+
+    Examples
+    --------
+    >>> evenly(9, 3).tolist(), evenly(2, 3).tolist()
+    ([0, 4, 8], [0, 1])
+    """
+    return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
+
+
 def _holds_masks(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return any(_holds_masks(part) for part in X)

@@ -77,12 +77,13 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         X = as_array(X, missing=nan, way=MASK_WAY if masks else "")
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
-    if reset and isinstance(X, np.ndarray) and becomes_float32(X.dtype, dtype):
-        own = "dtype" in estimator.get_params()
-        check_rounding(X, f"{name}: X", "float64 numbers and leave dtype None, or " if own else "")
     if isinstance(X, np.ndarray):
-        target = dtype[X.dtype == np.float64] if isinstance(dtype, list) else dtype
-        check_range(X, np.dtype(target), f"{name}: X")
+        target = np.dtype(dtype[X.dtype == np.float64] if isinstance(dtype, list) else dtype)
+        if reset:
+            own = "dtype" in estimator.get_params()
+            way = "float64 numbers and leave dtype None, or " if own else ""
+            check_rounding(X, target, f"{name}: X", way)
+        check_range(X, target, f"{name}: X")
     if not reset and isinstance(X, np.ndarray) and X.ndim > 2:
         check_dims(estimator, X.shape)
     try:
@@ -127,16 +128,10 @@ def check_training_tensor(estimator: Any, X: ArrayLike, *, min_samples: int = 1)
     return TrainingTensor(checked, noted.n_features_in_, vars(noted).get("feature_names_in_"))
 
 
-def becomes_float32(given: np.dtype[Any], wanted: Any) -> bool:
-    """Whether numbers of a type that float32 cannot hold are to be rounded to it."""
-    if given.kind not in "iuf" or float_type(given) == np.float32:
-        return False
-    return bool(given.kind in "iu" if isinstance(wanted, list) else wanted == np.float32)
-
-
-def check_rounding(X: Array, name: str, way: str = "") -> None:
+def check_rounding(X: Array, dtype: np.dtype[Any], name: str, way: str = "") -> None:
     """Raise where rounding X (n, …) to float32 loses a thousandth of what varies on its mean."""
-    if X.ndim < 2 or len(X) < 2 or 0 in X.shape:
+    rounded = X.dtype.kind in "iuf" and float_type(X.dtype) != np.float32 and dtype == np.float32
+    if not rounded or X.ndim < 2 or len(X) < 2 or 0 in X.shape:
         return
     some = X[:: -(-len(X) // ROUNDING_SAMPLES)].astype(np.float64)
     largest = float(np.abs(some).max())

@@ -12,7 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
@@ -166,20 +166,11 @@ def over_strips(function: Callable[[slice], R], n_rows: int, row_work: int) -> I
 def allowed() -> int:
     """Threads that this process may use: those of its BLAS, outside of any limit set here."""
     with _lock:
-        count = _before["blas"] if _limits.get("blas") else _blas_threads()
-        count = min([count, *_asked])
-    return max(1, min(joblib.cpu_count(), count))
+        own = (library.num_threads or 1 for library in _libraries("blas"))
+        count = _before["blas"] if _limits.get("blas") else max(own, default=1)
+        return max(1, min([joblib.cpu_count(), count, *_asked]))
 
 
-def _blas_threads() -> int:
-    return max((library.num_threads or 1 for library in _libraries("blas")), default=1)
-
-
-@contextmanager
-def for_work(multiplications: int) -> Iterator[None]:
+def for_work(multiplications: int) -> AbstractContextManager[None]:
     """Give one BLAS thread where the largest matrix product is too small for more."""
-    if multiplications < WORTH_THREADS:
-        with single("blas"):
-            yield
-    else:
-        yield
+    return single("blas") if multiplications < WORTH_THREADS else nullcontext()

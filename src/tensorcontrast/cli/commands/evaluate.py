@@ -349,8 +349,7 @@ def evaluate_answers(
     force: bool,
 ) -> None:
     """Score the answers of a model on the labelled windows of ``test``."""
-    from tensorcontrast.classify.deciding import agreement_of_parts, what_decides
-    from tensorcontrast.classify.evaluation import score_answers
+    from tensorcontrast.classify.evaluation import agreement_of_parts, score_answers, what_decides
 
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
         raise UsageFailure(f"-o {output.name}: the page is .html")

@@ -306,8 +306,7 @@ def _progress_of(
     state: _State, rec: Any, rows: list[LabelRow] | None, share: float | None
 ) -> _Progress:
     """Estimate the accuracy, and compare answers with and without the last labels."""
-    from tensorcontrast.classify.stopping import estimate_from_rows
-    from tensorcontrast.classify.suggest import class_probabilities
+    from tensorcontrast.classify.suggest import class_probabilities, estimate_from_rows
     from tensorcontrast.readers.label_table import labels_by_time
 
     found = estimate_from_rows(state.rows, state.y, rec.groups, random_state=0)

@@ -200,7 +200,7 @@ def chosen_windows(rec: Any, max_bytes: int = MAX_BYTES_FOR_CLASSIFIER) -> NDArr
 
 
 def _tell(session: Session, target: Path, model: ContrastiveClassifier, rec: Any) -> None:
-    from tensorcontrast.classify.deciding import what_decides
+    from tensorcontrast.classify.evaluation import what_decides
 
     checked = model.validation_
     n_groups = 0 if rec.groups is None else len(np.unique(rec.groups))
