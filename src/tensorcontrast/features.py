@@ -667,25 +667,10 @@ class ContrastiveFeatures(
         found: NDArray[np.intp] = self.decompose_.labels_
         return found
 
-    def _check_learned(self) -> None:
-        transformers = tuple(self._blocks())
-        for transformer in transformers:
-            sizes = transformer.n_channels_in_, transformer.n_times_in_
-            if sizes != (self.n_channels_in_, self.n_times_in_):
-                raise InvalidInputError(
-                    f"{type(transformer).__name__} of windows of {sizes[0]} channels and "
-                    f"{sizes[1]} samples does not fit windows of {self.n_channels_in_} and "
-                    f"{self.n_times_in_}; fit again"
-                )
-        blocks = SignalBlocks(transformers)
-        model = self.decompose_
-        found = model._layout.dims if isinstance(model, CPEstimator) else (tuple(model.dims_),)
-        if found != blocks.dims:
-            raise InvalidInputError(
-                f"tensors {blocks.dims} do not fit a decomposition of {found}; fit again"
-            )
-        self._signal_blocks = blocks
-        self._readout = Readout.from_parts(blocks, model)
+    def _rebuild(self) -> None:
+        """Make what follows from the fitted parts."""
+        self._signal_blocks = SignalBlocks(tuple(self._blocks()))
+        self._readout = Readout.from_parts(self._signal_blocks, self.decompose_)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling, without what can be rebuilt."""
@@ -696,7 +681,7 @@ class ContrastiveFeatures(
         """Restore the state, and rebuild what it leaves out."""
         super().__setstate__(state)
         if "decompose_" in vars(self):
-            self._check_learned()
+            self._rebuild()
 
     @property
     def _n_features_out(self) -> int:

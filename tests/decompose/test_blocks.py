@@ -10,7 +10,7 @@ from tests.matching import factor_match_score
 from tensorcontrast import ATD, CPD, PLC, Algorithm1, load_model
 from tensorcontrast.cp import kernels
 from tensorcontrast.decompose.inputs import Layout, coupled_blocks
-from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.errors import InvalidInputError
 
 DIMS, RANK = ((4, 5, 3), (6,), (3, 2)), 3
 FINE = {"alpha": 1e-6, "tol": 1e-6, "max_iter": 1000, "random_state": 0}
@@ -344,33 +344,6 @@ def test_a_model_file_has_the_blocks(model, tmp_path):
     assert again.block_scales_ == model.block_scales_
     np.testing.assert_array_equal(again.transform(X), model.transform(X))
     assert again.fit(X).score(X) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("block_dims_", None),
-        ("block_dims_", ((4, 5, 3), (6,), (6,))),
-        ("block_dims_", ((4, 5, 3), (12,))),
-        ("block_dims_", ((4, 5, 3), (6,), (3, 2), ())),
-        ("block_dims_", ((4, 5, 3), (6,), (3, -2))),
-        ("block_dims_", 5),
-        ("block_scales_", None),
-        ("block_scales_", (1.0, 0.0, 1.0)),
-        ("block_scales_", (1.0, 1.0)),
-        ("block_scales_", (1.0, 1.0, "a")),
-        ("factors_", [np.ones((4, RANK))] * 3),
-        ("block_weights", (1.0, 2.0)),
-    ],
-    ids=str,
-)
-def test_a_file_with_other_blocks_is_refused(tmp_path, name, value):
-    X, *_ = coupled(noise=0.1)
-    model = CPD(**FAST).fit(X)
-    setattr(model, name, value)
-    model.save(tmp_path / "m.tcm")
-    with pytest.raises(DamagedFileError):
-        load_model(tmp_path / "m.tcm")
 
 
 # ---------------------------------------------------------------------------- what X is

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.cp import diagnostics, kernels
 from tensorcontrast.cp.metric import NuisanceMetric
 from tensorcontrast.decompose import diagnosis
-from tensorcontrast.decompose.inputs import Layout, learn_layout, read_windows, shares_of
-from tensorcontrast.decompose.model import CPModel, check_metric
+from tensorcontrast.decompose.inputs import Layout, learn_layout, read_windows
+from tensorcontrast.decompose.model import CPModel
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.atomic import check_writable
 from tensorcontrast.io.model_files import SavedMixin
@@ -524,31 +524,6 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         """Return an estimator that would learn such components with another seed, silently."""
         other: Self = clone(self).set_params(random_state=seed, callback=None, verbose=False)
         return other
-
-    def _check_learned(self) -> None:
-        """Raise where the learned attributes of a loaded model do not fit each other."""
-        layout = self._layout
-        shapes = [[U.shape for U in block] for block in self._blocks]
-        expected = [[(size, self.rank_) for size in block] for block in layout.dims]
-        if (
-            shapes != expected
-            or len(layout.scales) != len(layout.dims)
-            or not all(isinstance(s, Real) and 0 < float(s) < np.inf for s in layout.scales)
-            or self.center_.shape != tuple(self.dims_)
-            or self.center_.size != layout.size
-            or self.ridge_.shape != (self.rank_,)
-            or self.n_features_in_ != self.dims_[0]
-            or not (np.isfinite(self.scale_) and self.scale_ > 0)
-        ):
-            raise InvalidInputError(
-                f"factors of shapes {shapes} and a mean of shape {self.center_.shape} do not make "
-                f"a model of rank {self.rank_} and scale {self.scale_} for windows {layout.dims}"
-            )
-        if layout.coupled:
-            shares_of(self.block_weights, len(layout.dims))
-        check_metric(
-            self.nuisance_directions_, self.nuisance_gains_, layout.size, self.center_.dtype
-        )
 
     # --------------------------------------------------------------------------------- scikit-learn
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tensorcontrast.cp import kernels, metric, nonnegative
 from tensorcontrast.cp.encoder import Encoder
-from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.solvers.missing import ObservedEncoder
 from tensorcontrast.solvers.windows import Windows
 
@@ -140,21 +139,3 @@ def _scaled(block: Array, center: Array, scale: float) -> Array:
     rows = block - center
     rows *= center.dtype.type(1.0) / center.dtype.type(scale)
     return np.asarray(rows)
-
-
-def check_metric(rows: Any, gains: Any, size: int, dtype: np.dtype[Any]) -> None:
-    """Raise where the nuisance metric of a loaded model does not fit its windows."""
-    if rows is None and gains is None:
-        return
-    if not (
-        isinstance(rows, np.ndarray)
-        and isinstance(gains, np.ndarray)
-        and gains.ndim == 1
-        and rows.shape == (len(gains), size)
-        and rows.dtype == gains.dtype == dtype
-        and bool(((gains >= 0) & (gains <= 1)).all())
-    ):
-        raise InvalidInputError(
-            f"nuisance directions of shape {np.shape(rows)} with gains of shape {np.shape(gains)} "
-            f"do not fit windows of {size} values"
-        )

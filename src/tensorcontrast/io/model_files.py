@@ -1,24 +1,26 @@
-"""Model files: parameters and learned attributes in the project's container.
+"""Model files: parameters and learned attributes as a NumPy archive.
 
-Loading executes no code from the file: classes are looked up in a fixed table; the rest is
-:mod:`tensorcontrast.io.container`.
+A file is an uncompressed ``.npz``: ``model.json`` describes the model, all other members are its
+arrays. The checksums of the archive tell damage. Loading executes no code from the file: nothing is
+unpickled, and classes are looked up in a fixed table.
 
 Which parameters a file may set:
 
 - Numbers, truth values, arrays, options and texts that describe the model: all, checked as ``fit``
   checks them.
 - Augmentations and estimators of the library: all, from a fixed table, with the same rule inside.
-- Code (``callback``, a foreign ``clusterer`` or ``augment``): none. It is not written, and a
-  warning names it.
+- Code (``callback``, a function as ``augment``): none. It is not written, and a warning names it.
 - What acts on the machine, :data:`MACHINE_PARAMETERS`: none. It is neither written nor read. A
   file cannot choose where the next ``fit`` writes, how many threads it starts or what it prints.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import warnings
+import zipfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -31,19 +33,27 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.augment.base import Augmentation
 from tensorcontrast.errors import (
     DamagedFileError,
+    DataNotFoundError,
     FileError,
+    ForeignFileError,
     InvalidInputError,
     MissingDependencyError,
     NewerFileError,
     TensorContrastError,
     TensorContrastWarning,
+    TruncatedFileError,
 )
-from tensorcontrast.io import container
+from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.utils import checks
 from tensorcontrast.utils.names import listed
 from tensorcontrast.version import __version__
 
 Array = NDArray[Any]
+
+HEADER, FORMAT = "model.json", 1
+"""Member of a file that describes the model, and the version of its format."""
+
+_ZIP = b"PK\x03\x04"
 
 #: Parameters that act on the machine, not on the model; a loaded model has their defaults.
 MACHINE_PARAMETERS = frozenset({"callback", "n_jobs", "verbose"})
@@ -117,7 +127,7 @@ class _Packer:
         }
 
     def _store(self, array: Array, where: str) -> str:
-        self.arrays[where] = container.plain_array(array, where)
+        self.arrays[where] = np.ascontiguousarray(array)
         return where
 
 
@@ -171,8 +181,9 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     center = vars(model).get("center_")
     if center is not None and np.asarray(center).dtype.kind != "f":
         raise DamagedFileError("the mean is not of floating-point numbers")
-    if state["learned"] and hasattr(model, "_check_learned"):  # parameters are not fitted
-        model._check_learned()
+    for hook in ("_check_learned", "_rebuild"):
+        if state["learned"] and hasattr(model, hook):  # parameters are not fitted
+            getattr(model, hook)()
     return model
 
 
@@ -213,11 +224,14 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         )
     channels = getattr(model, "channels_", None)
     header = {
+        "format": FORMAT,
         "written_by": f"tensorcontrast {__version__}",
         "model": state,
         "channels": None if channels is None else [str(name) for name in channels],
     }
-    container.write(Path(path), header, packer.arrays)
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    with atomic_write(Path(path)) as file:
+        np.savez(file, **{HEADER: text}, **packer.arrays)  # type: ignore[arg-type]
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -244,7 +258,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     CPD(random_state=0, rank=2)
     """
     path = Path(path)
-    header, arrays = container.read(path)
+    header, arrays = read_archive(path)
     try:
         if not header["model"]["learned"]:
             raise DamagedFileError("the model was never fitted")
@@ -255,8 +269,48 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise MissingDependencyError(f"{path}: {error}") from error
     except TensorContrastError as error:
         raise DamagedFileError(f"{path}: {error}") from error
-    except Exception as error:  # whatever a forged description leads to
-        raise container.not_described(path, error) from error
+    except Exception as error:
+        raise DamagedFileError(f"{path} does not describe a model: {error!r}") from error
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read the description and the arrays of a model file."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe waits for ever
+            raise FileError(f"{path} cannot be read: it is no file")
+        with path.open("rb") as file:
+            start = file.read(len(_ZIP))
+    except FileNotFoundError:
+        raise DataNotFoundError(f"no model file at {path}") from None
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
+    if start != _ZIP[: len(start)]:
+        raise ForeignFileError(
+            f"{path} is not a tensorcontrast model: it begins with {start!r}; model files are "
+            "written by .save(path)"
+        )
+    if not zipfile.is_zipfile(path):
+        raise TruncatedFileError(f"{path} ends before its last part; copy or save it again")
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except MemoryError as error:
+        raise FileError(f"{path}: too large for the memory of this machine") from error
+    except Exception as error:
+        raise DamagedFileError(f"{path} is damaged ({error}); copy or save it again") from error
+    if HEADER not in arrays:
+        raise ForeignFileError(f"{path} is not a tensorcontrast model but another NumPy archive")
+    try:
+        header: dict[str, Any] = json.loads(arrays.pop(HEADER).tobytes())
+        is_newer = header["format"] > FORMAT
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedFileError(f"{path} does not describe a model: {error!r}") from error
+    if is_newer:
+        raise NewerFileError(
+            f"{path} has format {header['format']}; this version reads up to {FORMAT}: update "
+            "tensorcontrast"
+        )
+    return header, arrays
 
 
 class SavedMixin:
