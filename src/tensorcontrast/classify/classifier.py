@@ -41,6 +41,7 @@ from tensorcontrast.utils import checks
 from tensorcontrast.utils.arrays import evenly
 from tensorcontrast.utils.estimators import (
     NotebookMixin,
+    RebuiltMixin,
     assign_learned,
     changed,
     learned_attributes,
@@ -59,7 +60,9 @@ __all__ = ["ContrastiveClassifier"]
 Array = NDArray[Any]
 
 
-class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEstimator):
+class ContrastiveClassifier(
+    SavedMixin, NotebookMixin, RebuiltMixin, ClassifierMixin, BaseEstimator
+):
     """Classes of windows of a multichannel signal, learned from few labels.
 
     All windows train the features, without labels. The labelled ones train a logistic regression
@@ -692,17 +695,6 @@ class ContrastiveClassifier(SavedMixin, NotebookMixin, ClassifierMixin, BaseEsti
         if rows is not None and ((rows <= 0).any() or not np.allclose(rows.sum(axis=1), 1)):
             raise InvalidInputError("rows of transitions_ are not probabilities")
         self._rebuild()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without what can be rebuilt."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in self._learned_private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and rebuild what it leaves out."""
-        super().__setstate__(state)
-        if "coef_" in vars(self):
-            self._rebuild()
 
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""

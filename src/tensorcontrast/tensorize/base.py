@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -13,16 +13,15 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import as_signals, check_finite
 from tensorcontrast.utils import threads
 from tensorcontrast.utils.arrays import MASK_WAY
+from tensorcontrast.utils.estimators import RebuiltMixin
 
 HINT = ", or pass missing='mask' to leave such frames out"
 """Way out for signals with NaN."""
 
 
-class WindowTransformer(TransformerMixin, BaseEstimator):
-    """Checks, threads, tags and pickling; what can be rebuilt is in no file."""
+class WindowTransformer(RebuiltMixin, TransformerMixin, BaseEstimator):
+    """Checks, threads, tags and pickling."""
 
-    #: Learned attributes whose names do not end in an underscore; ``_rebuild`` makes them.
-    _learned_private: ClassVar[tuple[str, ...]] = ()
     n_channels_in_: int
     n_times_in_: int
     #: Computes the values of signals in its ``unit``, of its ``dtype``, less their offsets and up
@@ -61,21 +60,6 @@ class WindowTransformer(TransformerMixin, BaseEstimator):
             for _ in threads.mapped(work, range(0, len(X), step)):
                 pass
         return out
-
-    def _rebuild(self) -> None:
-        """Make what follows from the learned attributes."""
-        raise NotImplementedError
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without what can be rebuilt."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in self._learned_private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and rebuild what it leaves out."""
-        super().__setstate__(state)
-        if "n_times_in_" in vars(self):
-            self._rebuild()
 
     @property
     def n_features_in_(self) -> int:

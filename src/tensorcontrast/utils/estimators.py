@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,28 @@ def assign_learned(model: Any, attributes: Mapping[str, Any]) -> None:
     before = learned_attributes(model)
     other = {name: value for name, value in vars(model).items() if name not in before}
     model.__dict__ = {**other, **attributes}
+
+
+class RebuiltMixin:
+    """Pickles without what follows from the learned attributes, and is rebuilt from them.
+
+    Comes before ``BaseEstimator`` among the bases.
+    """
+
+    #: Learned attributes whose names do not end in an underscore; ``_rebuild`` makes them.
+    _learned_private: ClassVar[tuple[str, ...]] = ()
+
+    def _rebuild(self) -> None:
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {name: value for name, value in state.items() if name not in self._learned_private}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        if learned_attributes(self):
+            self._rebuild()
 
 
 def component_names(count: int) -> list[str]:
