@@ -17,7 +17,7 @@ from tensorcontrast.errors import DamagedFileError, FileError, TruncatedFileErro
 from tensorcontrast.recordings.continuous import RATE_TOLERANCE, rounded_rate
 from tensorcontrast.utils.optional import optional
 
-__all__ = ["Clock", "Grid", "is_time_name", "read_clock", "regular_grid", "unit_in_name"]
+__all__ = ["Clock", "Grid", "is_time_name", "read_clock", "regular_grid", "seconds_per", "words"]
 
 Array = npt.NDArray[Any]
 
@@ -72,6 +72,11 @@ def is_time_name(name: str, *, alone: bool = True) -> bool:
     if alone:
         return bool(parts) and all(part in _TIME_NAMES for part in parts)
     return any(part in _TIME_WORDS and len(part) > 1 for part in parts)
+
+
+def seconds_per(word: str) -> float | None:
+    """Return the seconds of a unit of time, None for any other word."""
+    return UNITS.get(_UNIT_NAMES.get(word, word))
 
 
 def unit_in_name(name: str) -> str | None:
