@@ -340,6 +340,27 @@ READ = {
         {"window_s": 0.1},
         (250, ("EXG Channel 0", "EXG Channel 1")),
     ),
+    "PhysioNet": (
+        "samples.csv",
+        "'Elapsed time','MLII','V5'\n'hh:mm:ss.mmm','mV','mV'\n"
+        + rows([f"'0:{k / 250:06.3f}'" for k in T], *X.T[:2]),
+        {"window_s": 0.1},
+        (250, ("MLII", "V5"), {"units": "mV"}),
+    ),
+    "labels in capitals": (
+        "a.csv",
+        table("Time;x;Label", T / 50, X[:, 0], np.where(T < 100, "a", "b"), sep=";"),
+        {},
+        (50, ("x",), {"classes": ("a", "b")}),
+    ),
+    "OpenBCI of 2016": (
+        "OpenBCI-RAW.txt",
+        "%OpenBCI Raw EEG Data\n%\n%Sample Rate = 250.0 Hz\n%First Column = SampleIndex\n"
+        "%Other Columns = EEG data in microvolts followed by Accel Data (in G)\n"
+        + rows(T % 256, *X.T[:2], *X.T, sep=", "),
+        {"window_s": 0.1},
+        (250, ("EXG Channel 0", "EXG Channel 1")),
+    ),
     "OpenSignals": ("opensignals.txt", opensignals(), {"window_s": 0.1}, (1000, ("A1", "A2"))),
     "Shimmer": (
         "a.csv",
@@ -470,6 +491,7 @@ REFUSED = {
     "a rate that changes": ("a.csv", table("time,x,y,z", CHANGED, *X.T), {}, "changes"),
     "neither time nor rate": ("a.csv", table("x,y,z", *X.T), {}, "fs="),
     "counted samples": ("a.csv", table("index,x,y,z", T, *X.T), {}, "fs="),
+    "a distance": ("a.csv", table("distance,x,y,z", T / 2, *X.T), {}, "time="),
     "a counter without a name for it": (
         "a.csv",
         table("a,x,y,z", T * 5, *X.T),

@@ -56,7 +56,7 @@ def test_formulas_are_text(rec, tmp_path):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("recording,start,label\na,0,x\n", "no column 'start_s'; there are 'recording', 'start'"),
+        ("recording,when,label\na,0,x\n", "start_s"),
         ("recording,start_s,label\na,0,\n", "holds no label"),
         ("recording,start_s,label\na,nan,x\n", "line 2: start_s is 'nan'"),
         (

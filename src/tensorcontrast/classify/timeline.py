@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
+from tensorcontrast.readers.edf import annotations_file
+from tensorcontrast.readers.label_table import origin
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.names import csv_text, listed
 from tensorcontrast.utils.optional import optional
@@ -47,6 +50,8 @@ class Timeline:
     classes : tuple of str
     extra : dict of str to (n,) array
         More columns to write, by name, such as those of an explanation; merging drops them.
+    origins : dict of str to (datetime or None, str)
+        When each recording began, and the code of its patient.
 
     Examples
     --------
@@ -67,6 +72,7 @@ class Timeline:
     probabilities: Array
     classes: tuple[str, ...]
     extra: dict[str, Array] = field(default_factory=dict)
+    origins: dict[str, tuple[dt.datetime | None, str]] = field(default_factory=dict)
 
     @classmethod
     def from_answers(
@@ -93,14 +99,17 @@ class Timeline:
         start = np.full(len(rec), np.nan)
         if rec.fs is not None and "start" in rec.columns:
             start = np.asarray(rec.columns["start"], dtype=np.float64) / rec.fs
+        names_of = np.asarray(source).astype(np.str_)
+        first = np.unique(names_of, return_index=True)
         return cls(
-            np.asarray(source).astype(np.str_),
+            names_of,
             start,
             start + (np.nan if rec.fs is None else rec.n_times / rec.fs),
             text,
             probabilities[np.arange(len(at)), at],
             probabilities,
             names,
+            origins={str(name): origin(rec, int(at)) for name, at in zip(*first, strict=True)},
         )
 
     def __len__(self) -> int:
@@ -144,6 +153,7 @@ class Timeline:
             np.add.reduceat(self.probability[order], begin) / sizes,
             np.add.reduceat(self.probabilities[order], begin, axis=0) / sizes[:, None],
             self.classes,
+            origins=self.origins,
         )
 
     def by_recording(self) -> dict[str, Timeline]:
@@ -160,6 +170,7 @@ class Timeline:
                 self.probabilities[own],
                 self.classes,
                 {column: values[own] for column, values in self.extra.items()},
+                self.origins,
             )
         return out
 
@@ -179,6 +190,7 @@ class Timeline:
             "recording": self.recording.tolist(),
             "start_s": [_or_none(v, 6) for v in self.start_s.tolist()],
             "end_s": [_or_none(v, 6) for v in self.end_s.tolist()],
+            **self._clock(),
             "label": [v or None for v in self.label.tolist()],
             "probability": [round(v, 6) for v in self.probability.tolist()],
         }
@@ -188,6 +200,19 @@ class Timeline:
         for name, values in self.extra.items():
             out[name] = [v if isinstance(v, str) else round(v, 6) for v in values.tolist()]
         return out
+
+    def _clock(self) -> dict[str, list[Any]]:
+        """Dates and times at which answers begin, where recordings say when they began."""
+        starts = {name: start for name, (start, _) in self.origins.items() if start is not None}
+        if not starts or not self.has_times:
+            return {}
+        pairs = zip(self.recording.tolist(), self.start_s.tolist(), strict=True)
+        return {
+            "start_time": [
+                (starts[name] + dt.timedelta(seconds=s)).isoformat() if name in starts else None
+                for name, s in pairs
+            ]
+        }
 
     def write(self, path: str | Path, *, probabilities: bool = False) -> Path:
         """Write the answers; the name says the format, whole or not at all.
@@ -205,8 +230,12 @@ class Timeline:
         path = Path(path).expanduser()
         kind = check_format(path)
         if kind in ANNOTATIONS:
-            makers = {".edf": _edf_bytes, ".txt": _text_bytes, ".fif": _fif_bytes}
-            content = makers[kind](path, self._annotations(path))  # before anything is written
+            notes = self._annotations(path)  # before anything is written
+            start, patient = self.origins.get(str(self.recording[0]), (None, ""))
+            if kind == ".edf":
+                content = annotations_file(notes, start, patient)
+            else:
+                content = {".txt": _text_bytes, ".fif": _fif_bytes}[kind](path, notes)
             with atomic_write(path) as stream:
                 stream.write(content)
             return path
@@ -241,13 +270,6 @@ class Timeline:
             for a, b, label in zip(merged.start_s, merged.end_s, merged.label, strict=True)
             if label
         ]
-
-
-def _edf_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
-    edfio = optional("edfio", "data")
-    buffer = io.BytesIO()
-    edfio.Edf([], annotations=[edfio.EdfAnnotation(*one) for one in annotations]).write(buffer)
-    return buffer.getvalue()
 
 
 def _text_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
@@ -316,7 +338,7 @@ def _table(stream: IO[bytes], columns: dict[str, list[Any]], delimiter: str) -> 
 
 def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
     pyarrow, parquet = optional("pyarrow", "data"), optional("pyarrow.parquet", "data")
-    kinds = {name: pyarrow.string() for name in ("recording", "label", "against")}
+    kinds = {name: pyarrow.string() for name in ("recording", "label", "against", "start_time")}
     table = pyarrow.table(
         {
             name: pyarrow.array(values, type=kinds.get(name, pyarrow.float64()))

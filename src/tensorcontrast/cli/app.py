@@ -11,6 +11,7 @@ import typer.core
 from rich.console import Console
 from rich.text import Text
 
+from tensorcontrast.cli.commands.check import check
 from tensorcontrast.cli.commands.components import components
 from tensorcontrast.cli.commands.convert import convert
 from tensorcontrast.cli.commands.datasets import about_dataset, fetch_dataset, list_datasets
@@ -156,6 +157,12 @@ command(
     "tensorcontrast label nights --model model.tcm --import labels.csv -o nights.tcl",
     "tensorcontrast label watch -o watch.tcl --export labels.csv",
 )(label)
+command(
+    app,
+    "check",
+    "tensorcontrast check 'data/*.csv' --window 5",
+    "tensorcontrast check night.edf --model model.tcm --json",
+)(check)
 command(
     app,
     "train",

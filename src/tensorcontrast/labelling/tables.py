@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 
 from tensorcontrast.errors import FileError, InvalidInputError
 from tensorcontrast.labelling.views import WindowViews
-from tensorcontrast.readers.edf import open_edf, read_annotations
+from tensorcontrast.readers.edf import annotations_file
 from tensorcontrast.readers.label_table import (
     LabelRow,
+    annotation_rows,
     is_label_table,
     labels_by_time,
+    origin,
     read_label_table,
 )
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.utils.names import csv_text, from_csv_text
-from tensorcontrast.utils.optional import optional
 
 __all__ = ["export_csv", "export_edf", "import_labels"]
 
@@ -70,7 +71,6 @@ def export_edf(rec: Recordings, labels: Mapping[int, str]) -> tuple[str, bytes]:
 
     Labels of several recordings are a zip file of one EDF+ file each.
     """
-    edfio = optional("edfio", "data")
     views = WindowViews(rec)
     if not views.timed or rec.fs is None:
         raise InvalidInputError(
@@ -79,17 +79,18 @@ def export_edf(rec: Recordings, labels: Mapping[int, str]) -> tuple[str, bytes]:
         )
     if not labels:
         raise InvalidInputError("there is no label yet, so that there is nothing to write")
-    files: dict[str, list[Any]] = {}
+    files: dict[str, list[tuple[float, float, str]]] = {}
+    first: dict[str, int] = {}
     for w in sorted(labels):
         about = views.about(w)
         length = about["end_s"] - about["start_s"]
-        one = edfio.EdfAnnotation(about["start_s"], round(length, 6), labels[w])
+        one = (about["start_s"], round(length, 6), labels[w])
         files.setdefault(about["recording"], []).append(one)
+        first.setdefault(about["recording"], w)
     made: dict[str, bytes] = {}
     for name, own in files.items():
-        buffer = io.BytesIO()
-        edfio.Edf([], annotations=own).write(buffer)
-        made[_file_name(name, made)] = buffer.getvalue()
+        start, patient = origin(rec, first[name])
+        made[_file_name(name, made)] = annotations_file(own, start, patient)
     if len(made) == 1:
         return next(iter(made.items()))
     archive = io.BytesIO()
@@ -140,7 +141,6 @@ def import_labels(rec: Recordings, path: Path) -> dict[int, str]:
 
 
 def _edf_rows(path: Path, views: WindowViews) -> list[LabelRow]:
-    found = read_annotations(open_edf(path), path)
     names = list(dict.fromkeys(views.recording.tolist()))
     stem = path.stem.removesuffix("-labels")
     own = [name for name in names if Path(name).stem == stem or _file_name(name, {}) == path.name]
@@ -150,14 +150,7 @@ def _edf_rows(path: Path, views: WindowViews) -> list[LabelRow]:
             f"{len(names)}; give the file the name of its recording"
         )
     name = own[0] if own else names[0]
-    rows = [
-        LabelRow(k, name, onset, onset + duration if duration > 0 else None, text)
-        for k, (onset, duration, text) in enumerate(found, 1)
-        if text.strip()
-    ]
-    if not rows:
-        raise FileError(f"{path}: has no annotations to take labels from")
-    return rows
+    return annotation_rows(path, name)
 
 
 def _numbered(path: Path, n: int) -> dict[int, str] | None:

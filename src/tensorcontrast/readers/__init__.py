@@ -10,6 +10,7 @@ parquet    ``.parquet``, many files or a folder             the same
 edf        ``.edf``, ``.bdf``, many files or a folder       ``channels``, ``labels``,
                                                             ``annotations``
 wfdb       ``.hea``, ``.dat``, records or a folder          the same
+mne        ``.vhdr``, ``.fif``, ``.set``, ``.gdf``          ``channels``, ``labels``
 ts         ``.ts`` of the UEA archive                       ``fs``, ``channels``
 ========== ================================================ ==================================
 """
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "load", "options_of", "read", "read_windows"]
 
-FORMATS = ("npz", "csv", "parquet", "edf", "wfdb", "ts")
+FORMATS = ("npz", "csv", "parquet", "edf", "wfdb", "mne", "ts")
 #: Modules and their functions; all import the recordings, which import this module.
 _LOADERS = {
     "npz": ("npz", "read_npz"),
@@ -57,6 +58,7 @@ _LOADERS = {
     "parquet": ("tables", "load"),
     "edf": ("edf", "load"),
     "wfdb": ("wfdb_records", "load"),
+    "mne": ("mne_files", "load"),
 }
 _SUFFIXES = {
     ".npz": "npz",
@@ -72,10 +74,15 @@ _SUFFIXES = {
     ".bdf": "edf",
     ".hea": "wfdb",
     ".dat": "wfdb",
+    ".vhdr": "mne",
+    ".fif": "mne",
+    ".fif.gz": "mne",
+    ".set": "mne",
+    ".gdf": "mne",
     ".ts": "ts",
 }
 #: Formats of which many files can be one data set.
-_CONTINUOUS = ("csv", "parquet", "edf", "wfdb")
+_CONTINUOUS = ("csv", "parquet", "edf", "wfdb", "mne")
 #: Text files of a folder are mostly notes; they are read by their name or a pattern.
 _NOT_IN_FOLDERS = (".txt", ".txt.gz")
 
@@ -120,13 +127,18 @@ def read(
         ``header`` (whether a line names the columns) describe the text. What is not passed is found
         from the table; ``Recordings.understood`` says what was found.
 
-        EDF, BDF and WFDB: ``labels`` says which annotations are labels. ``"annotations"`` takes all
-        of them, with their texts as labels. A mapping takes the texts that are its keys, and its
-        values are the labels. Any other text is a regular expression: annotations that it matches
-        in full are taken, and the label is the part named ``label`` where there is one, as in
+        EDF, BDF, WFDB and files of MNE: ``labels`` says which annotations are labels.
+        ``"annotations"`` takes all of them, with their texts as labels. A mapping takes the texts
+        that are its keys, and its values are the labels. Any other text is a regular expression:
+        annotations that it matches in full are taken, and the label is the part named ``label``
+        where there is one, as in
         ``"Sleep stage (?P<label>.*)"``. Annotations of different labels must not overlap.
         ``annotations`` names the file with the annotations, or a pattern for these, such as
         ``"*-Hypnogram.edf"``; for WFDB it is their suffix, ``"atr"`` by default.
+
+        All continuous recordings: ``annotations`` may be a table of labels (``.csv``, ``.tsv``,
+        ``.txt``: see :mod:`tensorcontrast.readers.label_table`), or annotations of MNE (``.fif``);
+        for tables also EDF+.
     """
     from tensorcontrast.recordings.continuous import Cutting
 
@@ -156,8 +168,15 @@ def read_windows(
     for name in ("allow_nan", "resample"):
         if name in cutting and name in accepted:
             options[name] = cutting[name]
-    if cutting.get("inside_annotations") or "annotations" in options:
-        if kind in ("edf", "wfdb") and options.get("labels") is None:
+    notes = options.get("annotations")
+    file = _label_file(notes, kind, where)
+    drop = False
+    if file is not None:
+        del options["annotations"]
+        cutting = dict(cutting)
+        drop = cutting.pop("drop_unlabelled", False)
+    elif cutting.get("inside_annotations") or notes is not None:
+        if kind in ("edf", "wfdb", "mne") and options.get("labels") is None:
             raise InvalidInputError(
                 "annotations= and inside_annotations= need labels= that says which annotations are "
                 "labels; pass labels='annotations' (--labels annotations) for all"
@@ -185,7 +204,25 @@ def read_windows(
             rec = windows_of(where, loaded, Cutting(**{"name": name, **cutting}))
         if kind == "wfdb":
             rec.columns["record"] = rec.columns["recording"]
+    if file is not None:
+        from tensorcontrast.readers.label_table import labelled_by_file  # which needs scikit-learn
+
+        rec = labelled_by_file(rec, file, cutting.get("label_share", 0.5))
+        rec = rec[rec.y >= 0] if drop and rec.y is not None else rec
     return rec if groups is None else _grouped(rec, groups, where)
+
+
+def _label_file(annotations: Any, kind: str, where: Path) -> Path | None:
+    """File of labels that ``annotations`` names, for recordings of any format; None for others."""
+    if annotations is None or not _CONTINUOUS.count(kind):
+        return None
+    name = str(annotations).lower()
+    tables = (".csv", ".tsv", ".txt", ".fif")
+    if not name.endswith(tables + ((".edf", ".bdf") if kind in ("csv", "parquet") else ())):
+        return None
+    file = Path(annotations).expanduser()
+    near = (where if where.is_dir() else where.parent) / file
+    return file if file.is_file() or not near.is_file() else near
 
 
 def load(

@@ -125,6 +125,8 @@ def openbci(lines: list[str], name: str) -> Layout | None:
     fs = _number_after(r"Sample Rate\s*=\s*([\d.,]+)", lines)
     count = int(_number_after(r"Number of channels\s*=\s*(\d+)", lines) or 0)
     head = next((line for line in lines if line and not line.startswith("%")), "")
+    if not count and any("followed by Accel" in line for line in lines[:9]):
+        count = len(head.split(",")) - 4  # after a counter, and before three axes
     channels = [f"EXG Channel {k}" for k in range(count)]
     names = None
     if "Sample Index" not in head:  # older files have no header

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import re
 import warnings
 from collections.abc import Sequence
@@ -115,7 +116,7 @@ def _recording(
         channels=tuple(chosen),
         units=tuple(_text(s.physical_dimension) for s in chosen.values()),
         group=_patient_code(edf) or stem,
-        start=_start(edf),
+        start=start_of(edf),
     )
 
 
@@ -176,15 +177,39 @@ def _texts(
 
 def start_shift(edf: Any, where: Path, other: Any, other_where: Path) -> float:
     """Seconds from the start of a recording to that of another file, such as a hypnogram."""
-    try:
-        return float((other.startdatetime - edf.startdatetime).total_seconds())
-    except Exception:  # dates may be anonymised or not valid; times of day remain
-        half, seconds = 12 * 3600, []
-        for one, file in ((edf, where), (other, other_where)):
-            with file_errors(file, "an EDF start time"):
-                at = one.starttime
-            seconds.append(at.hour * 3600 + at.minute * 60 + at.second + at.microsecond / 1e6)
-        return float((seconds[1] - seconds[0] + half) % (2 * half) - half)
+    half, seconds = 12 * 3600, []
+    for one, file in ((edf, where), (other, other_where)):
+        with file_errors(file, "an EDF start time"):
+            at = one.starttime
+        seconds.append(at.hour * 3600 + at.minute * 60 + at.second + at.microsecond / 1e6)
+    starts = start_of(edf), start_of(other)
+    if starts[1] is None and not seconds[1]:
+        return 0.0  # annotations that do not say when they begin count from the recording
+    if starts[0] is not None and starts[1] is not None:
+        shift = (starts[1] - starts[0]).total_seconds()
+        if abs(shift) < 7 * 86400:
+            return shift
+    # Dates may be anonymised or not valid; times of day remain.
+    return float((seconds[1] - seconds[0] + half) % (2 * half) - half)
+
+
+def annotations_file(
+    annotations: Sequence[tuple[float, float, str]], start: dt.datetime | None, patient: str
+) -> bytes:
+    """Contents of an EDF+ file of annotations, with the start and the patient of the recording."""
+    edfio = optional("edfio", "data")
+    buffer = io.BytesIO()
+    more: dict[str, Any] = {}
+    if re.fullmatch(r"[!-~]{1,60}", patient):
+        more["patient"] = edfio.Patient(code=patient)
+    if start is not None and 1985 <= start.year < 2085:
+        more["starttime"] = start.time().replace(tzinfo=None)
+        more["recording"] = edfio.Recording(startdate=start.date())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fractions of a second in the start
+        notes = [edfio.EdfAnnotation(*one) for one in annotations]
+        edfio.Edf([], annotations=notes, **more).write(buffer)
+    return buffer.getvalue()
 
 
 def open_edf(path: Path) -> Any:
@@ -271,7 +296,7 @@ def _patient_code(edf: Any) -> str:
     return "" if code.upper() == "X" else code
 
 
-def _start(edf: Any) -> dt.datetime | None:
+def start_of(edf: Any) -> dt.datetime | None:
     """Date and time of the first sample, where the header says them."""
     try:
         start: dt.datetime = edf.startdatetime

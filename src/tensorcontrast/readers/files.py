@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
 from tensorcontrast.errors import (
     DamagedFileError,
@@ -27,11 +28,6 @@ MOST_CHANNELS = 16_384
 #: Signals shrink to a tenth at best, so a file that claims more was made to exhaust memory.
 _ALWAYS = 64 << 20
 _EACH_BYTE = 200
-
-_NPY_FIELD = re.compile(
-    r"""['"](descr|fortran_order|shape)['"]:\s*"""
-    r"""(['"][<>|=]?[biufUS]\d{1,6}['"]|True|False|\([\d\s,L]*\))\s*,?\s*"""
-)
 
 
 def existing(path: str | Path) -> Path:
@@ -189,37 +185,24 @@ def _fill(stream: IO[bytes], target: npt.NDArray[np.uint8], where: str) -> None:
 
 
 def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and dtype of a ``.npy``, of plain numbers and text only.
-
-    NumPy's own parser evaluates the header as Python and may warn; this one takes only what is
-    written for plain arrays.
-    """
-    start = stream.read(8)
-    if start[:6] != b"\x93NUMPY"[: len(start)] or not start:
-        raise DamagedFileError(f"{where}: not a .npy array: it begins with {start!r}")
-    wide = start[6:7] in (b"\x02", b"\x03")
-    if len(start) == 8 and not (wide or start[6:] == b"\x01\x00"):
-        raise DamagedFileError(f"{where}: .npy version {(start[6], start[7])} is not known")
-    size = stream.read(4 if wide else 2)
-    length = int.from_bytes(size, "little")
-    text = stream.read(length) if length <= 65536 else b""
-    if len(size) < (4 if wide else 2) or len(text) < length:
-        raise DamagedFileError(f"{where}: not a .npy array: the header is cut off")
-    inner = text.decode("latin-1").strip().removeprefix("{").removesuffix("}").strip()
-    fields = dict(_NPY_FIELD.findall(inner))
+    """Shape, order and dtype of a ``.npy``, of plain numbers and text only."""
+    library: Any = npy  # which has no types
+    readers = {(1, 0): library.read_array_header_1_0, (2, 0): library.read_array_header_2_0}
     try:
-        dtype = np.dtype(fields["descr"].strip("'\""))
-        shape = tuple(int(side) for side in re.findall(r"\d+", fields["shape"]))
-        fortran = {"True": True, "False": False}[fields["fortran_order"]]
-        if _NPY_FIELD.sub("", inner):
-            raise ValueError(inner)
-    except (KeyError, TypeError, ValueError):
-        raise DamagedFileError(
-            f"{where}: the header says {text[:100].decode('latin-1').strip()!r}; only plain "
-            "numbers and text are read, never pickled objects"
-        ) from None
+        version = library.read_magic(stream)
+        if version not in readers:
+            raise ValueError(f"version {version} is not known")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, fortran, dtype = readers[version](stream)
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise DamagedFileError(f"{where}: not a .npy array: {error}") from error
+    if min(shape, default=0) < 0:
+        raise DamagedFileError(f"{where}: not a .npy array: its shape is {shape}")
     if not dtype.itemsize or dtype.kind not in "biufUS":
-        raise DamagedFileError(f"{where}: holds {dtype}; only plain numbers and text are read")
+        raise DamagedFileError(
+            f"{where}: holds {dtype}; only plain numbers and text are read, never pickled objects"
+        )
     return shape, fortran, dtype
 
 

@@ -63,6 +63,8 @@ class TextTable:
         Whether the names stand in the file.
     units : dict of str to str
         Units that stand in names or in a row of their own.
+    quote : str
+        Sign around text.
     trailing : int
         Empty cells at the ends of rows, which are no columns.
     """
@@ -74,6 +76,7 @@ class TextTable:
     header: bool
     units: dict[str, str]
     trailing: int = 0
+    quote: str = '"'
 
 
 def unit_of(name: str) -> str:
@@ -129,7 +132,8 @@ def sniff(path: Path, layout: Layout) -> TextTable:
     layout, count = _separated(path, layout, body)
     rows = [(k, _cells(line, layout.separator)) for k, line in body]
     table = _placed(path, layout, encoding, rows, comments, count)
-    return replace(table, trailing=max(0, count - len(table.names)))
+    trailing = max(0, count - len(table.names))
+    return replace(table, trailing=trailing, quote=quote_of(body[0][1]))
 
 
 def _head(path: Path) -> tuple[str, str, bool]:
@@ -174,9 +178,16 @@ def _too_wide(path: Path) -> FileError:
 def _cells(line: str, separator: str | None) -> list[str]:
     if separator in (None, " ", r"\s+"):
         return line.split()
-    if '"' in line:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator or ","))]
+    quote = quote_of(line)
+    if quote in line:
+        rows = csv.reader([line], delimiter=separator or ",", quotechar=quote)
+        return [cell.strip() for cell in next(rows)]
     return [cell.strip() for cell in line.split(separator)]
+
+
+def quote_of(line: str) -> str:
+    """Return the sign around text: ``'`` where a line begins with it, as PhysioNet writes it."""
+    return "'" if re.match(r"\s*'[^',]*'\s*,", line) else '"'
 
 
 def _kind(cell: str, decimal: str | None) -> str:

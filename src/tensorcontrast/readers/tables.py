@@ -193,6 +193,7 @@ def _text(file: Path, layout: Layout) -> tuple[Any, Layout, int]:
                 header=None,
                 names=[*about.names, *empty],
                 index_col=False,
+                quotechar=about.quote,
                 skiprows=about.first_line - 1,
                 skipinitialspace=True,
                 na_values=["NaT", "none"],
@@ -479,7 +480,8 @@ def _roles(frame: Any, where: Path, layout: Layout, line: Callable[[int], str]) 
     columns.label = layout.label or next((n for n in LABEL_NAMES if n in left), None)
     asked = set(layout.channels or ())
     if columns.label is None:
-        likely = [by_words[n] for n in LIKELY_LABELS if n in by_words and by_words[n] not in asked]
+        usual = (*LABEL_NAMES, *LIKELY_LABELS)
+        likely = [by_words[n] for n in usual if n in by_words and by_words[n] not in asked]
         columns.label = next((n for n in likely if _is_text(frame[n]) or _few(frame[n])), None)
     for name in (columns.group, columns.label):
         if name in left:
@@ -528,6 +530,7 @@ def _leave_out_what_is_no_signal(
     several = columns.group is not None and frame[columns.group].nunique() > 1
     for name in list(columns.channels):
         column = frame[name]
+        nameless = layout.header is False or name.startswith("Unnamed: ")
         if column.isna().all():
             columns.leave_out(name, "empty")
         elif name == "Unnamed: 0" and (_counts(column) or _only_rises(column)) and columns.time:
@@ -541,7 +544,7 @@ def _leave_out_what_is_no_signal(
         elif len(column) >= MIN_ROWS_UP and not several and _only_rises(column):
             if columns.time is not None or layout.time == "":
                 columns.leave_out(name, "only goes up")
-            elif column.dtype.kind == "f" and float(np.median(np.diff(column))) < 1:
+            elif nameless and column.dtype.kind == "f" and np.median(np.diff(column)) < 1:
                 columns.time = name
                 columns.channels.remove(name)
             else:

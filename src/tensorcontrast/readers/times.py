@@ -17,7 +17,7 @@ from tensorcontrast.errors import DamagedFileError, FileError, TruncatedFileErro
 from tensorcontrast.recordings.continuous import RATE_TOLERANCE, rounded_rate
 from tensorcontrast.utils.optional import optional
 
-__all__ = ["Clock", "Grid", "is_time_name", "read_clock", "regular_grid", "unit_in_name"]
+__all__ = ["Clock", "Grid", "is_time_name", "read_clock", "regular_grid", "seconds_per", "words"]
 
 Array = npt.NDArray[Any]
 
@@ -40,10 +40,12 @@ _UNIT_NAMES |= {"msec": "ms", "millis": "ms", "milliseconds": "ms", "micros": "�
 _UNIT_NAMES |= {"microseconds": "µs", "nanoseconds": "ns", "minutes": "min", "hours": "h"}
 _TIME_WORDS = {"time", "times", "timestamp", "timestamps", "datetime", "seconds", "ts", "t"}
 _TIME_WORDS |= {"elapsed", "unixtime", "unixtimestamp", "clock", "utc", "date", "systime"}
+_TIME_WORDS |= {"zeit", "temps", "tiempo", "tempo", "tijd", "tid", "czas", "aika", "uhrzeit"}
 _TIME_NAMES = _TIME_WORDS | {"index", "step"}
 #: Numbers of this size count from 1970, in the unit after it.
 _EPOCHS = ((9e8, 5e9, "s"), (9e11, 5e12, "ms"), (9e14, 5e15, "µs"), (9e17, 5e18, "ns"))
 _TIME_OF_DAY = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:[.:,](\d+))?")
+_MINUTES = re.compile(r"(\d+):(\d{2}\.\d+)")
 _ZONE = re.compile(r"\s*\[[^]]*\]$")
 _FORMATS = tuple(
     f"{day} {clock}"
@@ -72,6 +74,11 @@ def is_time_name(name: str, *, alone: bool = True) -> bool:
     if alone:
         return bool(parts) and all(part in _TIME_NAMES for part in parts)
     return any(part in _TIME_WORDS and len(part) > 1 for part in parts)
+
+
+def seconds_per(word: str) -> float | None:
+    """Return the seconds of a unit of time, None for any other word."""
+    return UNITS.get(_UNIT_NAMES.get(word, word))
 
 
 def unit_in_name(name: str) -> str | None:
@@ -186,6 +193,11 @@ def _from_text(pandas: Any, texts: Any, where: Path, line: Callable[[int], str])
             t = h * 3600 + m * 60 + s + fraction
             days = np.cumsum(np.diff(t, prepend=t[0]) < -43200)  # past midnight
             return Clock(t - t[0] + 86400.0 * days)
+    if _MINUTES.fullmatch(first):
+        parts = texts.str.strip().str.extract(f"^{_MINUTES.pattern}$").astype(np.float64)
+        if not parts.isna().any(axis=None):
+            t = (60 * parts[0] + parts[1]).to_numpy()
+            return Clock(t - t[0])
     plain = texts.str.replace(_ZONE, "", regex=True).str.strip()
     dates = pandas.to_datetime(plain, errors="coerce", format="ISO8601", utc=True)
     if not dates.isna().any():

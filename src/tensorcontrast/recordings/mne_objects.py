@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ def from_mne(
     kind = {cls.__name__ for cls in type(data).__mro__}
     if "BaseRaw" in kind:
         how = (window_s, step_s, label_share, drop_unlabelled)
-        return _from_raw(data, _picks(data, channels), labels, group, name, how)
+        return _from_raw(data, picks_of(data, channels), labels, group, name, how)
     if "BaseEpochs" not in kind:
         raise InvalidTypeError(
             f"a {type(data).__name__} is neither a Raw nor Epochs of MNE; read files with mne.io "
@@ -110,11 +111,11 @@ def from_mne(
         raise InvalidInputError(
             "epochs are windows already; leave window_s and step_s out, or pass the Raw"
         )
-    rec = _from_epochs(data, _picks(data, channels), labels, group, name)
+    rec = _from_epochs(data, picks_of(data, channels), labels, group, name)
     return drop_without_label(name or "epochs", rec) if drop_unlabelled else rec
 
 
-def _picks(data: Any, channels: str | Sequence[str | int] | None) -> list[int]:
+def picks_of(data: Any, channels: str | Sequence[str | int] | None) -> list[int]:
     """Positions of channels; all but triggers and bad ones by default."""
     names = list(data.ch_names)
     if channels is not None:
@@ -149,11 +150,53 @@ def _file_name(raw: Any) -> str:
     return "" if first is None else Path(first).stem
 
 
-def _seconds(value: float) -> dt.timedelta:
-    return dt.timedelta(seconds=float(value))
+def annotations_of(raw: Any) -> list[tuple[float, float, str]]:
+    """Annotations of a Raw: onset and duration in seconds from its first sample, and text."""
+    notes = raw.annotations
+    return [
+        # Onsets count from the time of measurement, signals from the first sample that is kept.
+        (float(onset) - raw.first_time, float(duration), str(text))
+        for onset, duration, text in zip(
+            notes.onset, notes.duration, notes.description, strict=True
+        )
+    ]
 
 
-def _is_bad(text: str) -> bool:
+def continuous_raw(raw: Any, picks: list[int], name: str, group: Any) -> Continuous:
+    """Make the continuous recording of a Raw."""
+    about = _about(raw, picks, name)
+    units = about["units"]
+    began = raw.info["meas_date"]
+    return Continuous(
+        name=name,
+        pieces=[(0, raw.get_data(picks=picks, verbose="ERROR"))],
+        fs=float(raw.info["sfreq"]),
+        channels=about["channels"],
+        units=units if isinstance(units, tuple) else (units,) * len(picks),
+        group=_subject(raw) if group is None else group,
+        start=None if began is None else began + dt.timedelta(seconds=float(raw.first_time)),
+    )
+
+
+def without(
+    recording: Continuous, spans: Sequence[tuple[float, float, str]], stem: str
+) -> Continuous:
+    """Leave out stretches (onset, duration, text) of a recording, which become gaps."""
+    n, fs = recording.n_times, recording.fs
+    keep = np.ones(n, dtype=bool)
+    for onset, duration, _ in spans:
+        keep[max(0, int(np.floor(onset * fs))) : max(0, int(np.ceil((onset + duration) * fs)))] = 0
+    edges = np.flatnonzero(np.diff(keep.astype(np.int8), prepend=0, append=0))
+    if not len(edges):
+        raise InvalidInputError(f"{recording.name}: annotations that begin with 'bad' cover it all")
+    x = recording.pieces[0][1]
+    pieces = [(int(a), x[:, a:b]) for a, b in edges.reshape(-1, 2)]
+    group = stem if recording.group is None else recording.group
+    return replace(recording, pieces=pieces, group=group)
+
+
+def is_bad(text: str) -> bool:
+    """Whether an annotation marks a stretch as bad."""
     return text.lower().startswith("bad")
 
 
@@ -172,18 +215,8 @@ def _from_raw(
 
     fs = float(raw.info["sfreq"])
     where = name or _file_name(raw) or _subject(raw) or "raw"
-    # Onsets count from the time of measurement, signals from the first sample that is kept.
-    marks = [
-        (float(onset) - raw.first_time, float(duration), str(text))
-        for onset, duration, text in zip(
-            raw.annotations.onset,
-            raw.annotations.duration,
-            raw.annotations.description,
-            strict=True,
-        )
-    ]
-    texts = [m for m in marks if not _is_bad(m[2]) and not m[2].lower().startswith("edge")]
-    about = _about(raw, picks, name)
+    marks = annotations_of(raw)
+    texts = [m for m in marks if not is_bad(m[2]) and not m[2].lower().startswith("edge")]
     segments = None
     if labels is None and texts and not any(duration > 0 for _, duration, _ in texts):
         warnings.warn(
@@ -202,17 +235,7 @@ def _from_raw(
             chosen = chosen_segments(where, texts, "annotations" if labels is None else labels)
             inside = check_segments(where, chosen, len(raw.times) / fs)
             segments = [Segment(s.start * fs, s.stop * fs, s.label) for s in inside]
-        units = about["units"]
-        recording = Continuous(
-            name=where,
-            pieces=[(0, raw.get_data(picks=picks, verbose="ERROR"))],
-            fs=fs,
-            channels=about["channels"],
-            units=units if isinstance(units, tuple) else (units,) * len(picks),
-            segments=segments,
-            group=_subject(raw) if group is None else group,
-            start=raw.info["meas_date"] and raw.info["meas_date"] + _seconds(raw.first_time),
-        )
+        recording = replace(continuous_raw(raw, picks, where, group), segments=segments)
         window_s, step_s, label_share, drop = how
         rec = windows_of(
             where, [recording], cutting(window_s, step_s, label_share, drop, False, name)
@@ -220,7 +243,7 @@ def _from_raw(
     start = rec.columns["start"] / fs
     keep = np.ones(len(rec), dtype=bool)
     for onset, duration, text in marks:
-        if _is_bad(text):
+        if is_bad(text):
             keep &= ~((onset < start + rec.n_times / fs) & (onset + duration > start))
     if not keep.any():
         raise InvalidInputError(

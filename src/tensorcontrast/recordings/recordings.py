@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +25,7 @@ from tensorcontrast.recordings.checks import (
 from tensorcontrast.recordings.frames import from_dataframe
 from tensorcontrast.recordings.joining import concat
 from tensorcontrast.recordings.mne_objects import from_mne, to_mne
+from tensorcontrast.recordings.quality import Quality, quality
 from tensorcontrast.recordings.sampling import resample
 from tensorcontrast.recordings.signals import warn_if_transposed
 from tensorcontrast.utils.names import listed, visible
@@ -34,32 +34,6 @@ __all__ = ["Quality", "Recordings"]
 
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Quality:
-    """What :meth:`Recordings.quality` found; every array is (n, channel)."""
-
-    constant: npt.NDArray[np.bool_]
-    """Channels that hold one value through a whole sample, such as a loose electrode."""
-    non_finite: IntArray
-    """Number of NaN or infinite values."""
-    dead_channels: tuple[str, ...]
-    """Channels that are constant in every sample."""
-
-    @property
-    def ok(self) -> npt.NDArray[np.bool_]:
-        """Samples with no constant channel and no NaN, as in ``rec[rec.quality().ok]``."""
-        return np.asarray(~(self.constant.any(axis=1) | (self.non_finite > 0).any(axis=1)))
-
-    def __str__(self) -> str:
-        n = len(self.constant)
-        dead = listed(self.dead_channels) if self.dead_channels else "none"
-        return (
-            f"{int(self.constant.any(axis=1).sum())} of {n} samples with a constant channel, "
-            f"{int((self.non_finite > 0).any(axis=1).sum())} with NaN or infinity; "
-            f"channels constant everywhere: {dead}"
-        )
 
 
 class Recordings:
@@ -211,17 +185,7 @@ class Recordings:
         # By its name: what notebooks show is drawn by a later layer.
         return str(import_module("tensorcontrast.report.notebook").recordings_html(self))
 
-    def quality(self) -> Quality:
-        """Flag constant channels and values that are not finite; nothing is changed."""
-        with np.errstate(all="ignore"):
-            flat = self.X.max(axis=2) == self.X.min(axis=2)
-            finite = bool(np.isfinite(self.X.sum(dtype=np.float64)))
-        bad = np.zeros(flat.shape, dtype=np.int64)
-        if not finite:
-            bad = self.n_times - np.isfinite(self.X).sum(axis=2)
-        names = self.channels or tuple(str(c) for c in range(self.n_channels))
-        dead = tuple(names[c] for c in np.flatnonzero(flat.all(axis=0)))
-        return Quality(constant=flat, non_finite=bad, dead_channels=dead)
+    quality = quality
 
     # ---------------------------------------------------------------- selecting
 

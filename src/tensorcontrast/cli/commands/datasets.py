@@ -83,7 +83,7 @@ def fetch_dataset(
 ) -> None:
     """Get a dataset from its official source and check it by reading it.
 
-    A broken download goes on where it stopped. What is already here is not fetched again.
+    What is already here, with the right checksum, is not fetched again.
     """
     from tensorcontrast import datasets
 

@@ -42,8 +42,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="npz, CSV, Parquet, EDF/BDF, WFDB, .ts, a folder, a pattern such as 'data/*.csv', a "
-        "Zarr store, or a "
+        help="npz, CSV, Parquet, EDF/BDF, WFDB, files of MNE, .ts, a folder, a pattern such as "
+        "'data/*.csv', a Zarr store, or a "
         f"built-in dataset: {', '.join(DATASETS)}.",
         autocompletion=complete_data,
         show_default=False,
@@ -372,7 +372,9 @@ def _read_file(
             option = name.replace("_", "-")
             raise UsageFailure(f"--{option} is for CSV and Parquet tables; {data} is {kind}")
     for name in LABELLING:
-        able = continuous and kind in ("edf", "wfdb") if "annotations" in name else continuous
+        able = (
+            continuous and kind in ("edf", "wfdb", "mne") if "annotations" in name else continuous
+        )
         if getattr(options, name) and not able:
             what = "EDF, BDF and WFDB" if "annotations" in name else "continuous recordings"
             raise UsageFailure(f"--{name.replace('_', '-')} is for {what}; {data} is {kind}")

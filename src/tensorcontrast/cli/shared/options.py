@@ -20,6 +20,8 @@ __all__ = ["DATASETS", "Force", "command", "complete_data", "complete_files"]
 DATASETS = ("watch", "har", "sleep-edf", "ptb-xl", "synthetic")
 
 OUTPUT = "Output"
+#: Parameters that name what a command reads.
+INPUTS = ("data", "model", "source", "skip", "labels", "annotations")
 
 Force = Annotated[
     bool,
@@ -80,6 +82,10 @@ def command(
         @functools.wraps(function)
         def run(**given: Any) -> None:
             session = Session(label or name, **{key: given.pop(key) for key in _SHARED})
+            for key in INPUTS:
+                value = given.get(key)
+                several = value if isinstance(value, list | tuple) else [value]
+                session.inputs += [str(one) for one in several if one is not None]
             with session.running():
                 for key, group in groups.items():
                     fields = [field.name for field in dataclasses.fields(group)]

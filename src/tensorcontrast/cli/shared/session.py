@@ -186,6 +186,8 @@ class Session:
         self.warnings: list[str] = []
         self.begin = time.perf_counter()
         self.exit_code = Code.OK
+        #: What the command reads, as it was named: no output replaces it.
+        self.inputs: list[str] = []
         self.out = Console(highlight=False)
         if not self.out.is_terminal and "COLUMNS" not in os.environ:
             self.out = Console(highlight=False, width=WIDTH)
@@ -317,10 +319,31 @@ class Session:
         path = path.expanduser()
         if path.is_dir() and not folder:
             raise UsageFailure(f"{path} is a folder; name a file to write")
+        if path.exists() and not folder:
+            self._check_no_input(path)
         if path.exists() and not force:
             raise FileError(f"{path} exists and is not overwritten; pass --force or another name")
         check_writable(path)
         return path
+
+    def _check_no_input(self, path: Path) -> None:
+        """Raise where an output would replace a file that the command reads, or is no file."""
+        if path.is_symlink() or not path.is_file():
+            raise FileError(f"{path} is a link or a device, which is not replaced; name a file")
+        readable = (".csv", ".tsv", ".gz", ".txt", ".parquet", ".edf", ".bdf", ".dat", ".hea")
+        for value in self.inputs:
+            source = Path(value).expanduser()
+            same = source.exists() and source.is_file() and source.samefile(path)
+            if any(sign in value for sign in "*?["):
+                same = path.resolve().match(str(source.absolute()))
+            elif source.is_dir() and path.resolve().is_relative_to(source.resolve()):
+                from tensorcontrast.readers.label_table import holds_labels
+
+                same = path.name.lower().endswith(readable) and not holds_labels(path)
+            if same:
+                raise FileError(
+                    f"{path} is read by this command and is never overwritten; name another file"
+                )
 
 
 def to_plain(value: Any) -> Any:
