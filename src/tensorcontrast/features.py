@@ -44,6 +44,7 @@ from tensorcontrast.utils.arrays import as_array, as_float
 from tensorcontrast.utils.estimators import (
     ComponentNamesMixin,
     NotebookMixin,
+    RebuiltMixin,
     assign_learned,
     changed,
     changed_fitted,
@@ -92,7 +93,7 @@ class KeptRows:
 
 
 class ContrastiveFeatures(
-    SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
+    RebuiltMixin, SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMixin, BaseEstimator
 ):
     """A few dozen features of each window of a multichannel signal, learned without labels.
 
@@ -671,17 +672,6 @@ class ContrastiveFeatures(
         """Make what follows from the fitted parts."""
         self._signal_blocks = SignalBlocks(tuple(self._blocks()))
         self._readout = Readout.from_parts(self._signal_blocks, self.decompose_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling, without what can be rebuilt."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in self._learned_private}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, and rebuild what it leaves out."""
-        super().__setstate__(state)
-        if "decompose_" in vars(self):
-            self._rebuild()
 
     @property
     def _n_features_out(self) -> int:

@@ -1,6 +1,5 @@
 """Coupled blocks of signals (E22): which there are, their nuisance, files, every path."""
 
-import copy
 import tracemalloc
 
 import numpy as np
@@ -19,7 +18,7 @@ from tensorcontrast import (
     load_model,
 )
 from tensorcontrast.datasets import make_synthetic
-from tensorcontrast.errors import DamagedFileError, InvalidInputError
+from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.evaluate.peers import FlatPCA
 from tensorcontrast.solvers import metric, windows
 from tensorcontrast.tensorize.blocks import SignalBlocks
@@ -345,29 +344,3 @@ def test_a_file_has_all_blocks(rec, model, tmp_path):
 def other_windows(model):
     X = np.random.default_rng(0).normal(size=(9, 2, 40))
     return [model.tensorize_[0], ConvolutionFeatures(COMPONENTS).fit(X)]
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("tensorize_", lambda model: model.tensorize_[0]),
-        ("tensorize_", lambda model: model.tensorize_[::-1]),
-        ("tensorize_", lambda model: [*model.tensorize_, model.tensorize_[0]]),
-        ("tensorize_", other_windows),
-    ],
-)
-def test_a_file_whose_blocks_do_not_fit_is_refused(model, tmp_path, name, change):
-    broken = copy.copy(model)
-    setattr(broken, name, change(model))
-    broken.save(tmp_path / "m.tcm")
-    with pytest.raises(DamagedFileError, match="fit"):
-        load_model(tmp_path / "m.tcm")
-
-
-@pytest.mark.parametrize("wrong", [[], [3], None, "spectrogram"])
-def test_a_file_without_transformers_is_refused(model, tmp_path, wrong):
-    broken = copy.copy(model)
-    broken.tensorize_ = wrong
-    broken.save(tmp_path / "m.tcm")
-    with pytest.raises(DamagedFileError):
-        load_model(tmp_path / "m.tcm")

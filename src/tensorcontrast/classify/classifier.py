@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -668,36 +667,10 @@ class ContrastiveClassifier(
 
     # ----------------------------------------------------------------------------------- files
 
-    def _check_learned(self) -> None:
-        if self.classes_.dtype == object:  # text, in a model file
-            self.classes_ = self.classes_.astype(np.str_)
-        r = int(self.extractor_._n_features_out)
-        k, q = len(self.classes_), 0 if self.feature_mean_ is None else r
-        shapes: list[tuple[Any, tuple[int, ...]]] = []
-        if self.feature_mean_ is not None:
-            shapes += [(self.feature_mean_, (r,)), (self.feature_deviation_, (r,))]
-        if self.components_ is not None:
-            sizes = map(math.prod, self.extractor_.signal_blocks.dims)
-            means, projections = self.components_["means"], self.components_["projections"]
-            for size, mean, projection in zip(sizes, means, projections, strict=True):
-                shapes += [(mean, (size,)), (projection, (size, projection.shape[-1]))]
-                q += projection.shape[-1]
-        shapes += [(self.coef_, (k, q)), (self.intercept_, (k,)), (self.n_labels_, (k,))]
-        if self.transitions_ is not None:
-            shapes.append((self.transitions_, (k, k)))
-        if any(np.shape(value) != shape for value, shape in shapes):
-            raise InvalidInputError("arrays of the classifier have shapes that do not fit")
-        if not self.temperature_ > 0 or k < 2 or (self.n_labels_ < 1).any():
-            raise InvalidInputError("temperature or labels of the classifier are out of range")
-        if self.stay_ is not None and not 0 <= self.stay_ < 1:
-            raise InvalidInputError(f"stay_ is {self.stay_}, not a probability below 1")
-        rows = self.transitions_
-        if rows is not None and ((rows <= 0).any() or not np.allclose(rows.sum(axis=1), 1)):
-            raise InvalidInputError("rows of transitions_ are not probabilities")
-        self._rebuild()
-
     def _rebuild(self) -> None:
         """Make what follows from the learned attributes."""
+        if self.classes_.dtype == object:  # text, in a model file
+            self.classes_ = self.classes_.astype(np.str_)
         self._classifier_rows = ClassifierRows.from_learned(
             self.extractor_, self.feature_mean_, self.feature_deviation_, self.components_
         )

@@ -181,9 +181,8 @@ def _unpack_estimator(state: dict[str, Any], arrays: dict[str, Array]) -> Any:
     center = vars(model).get("center_")
     if center is not None and np.asarray(center).dtype.kind != "f":
         raise DamagedFileError("the mean is not of floating-point numbers")
-    for hook in ("_check_learned", "_rebuild"):
-        if state["learned"] and hasattr(model, hook):  # parameters are not fitted
-            getattr(model, hook)()
+    if state["learned"] and hasattr(model, "_rebuild"):  # parameters are not fitted
+        model._rebuild()
     return model
 
 

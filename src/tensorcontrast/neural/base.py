@@ -318,19 +318,8 @@ class ContrastiveEncoder(NeuralEstimator):
             torch, lambda: ResidualEncoder(self.dims_, self.rank_), self.weights_
         )
 
-    def _check_learned(self) -> None:
-        """Raise where the learned attributes of a loaded model do not fit each other."""
-        if (
-            self.center_.shape != tuple(self.dims_)
-            or self.n_features_in_ != self.dims_[0]
-            or not (np.isfinite(self.scale_) and self.scale_ > 0)
-        ):
-            raise InvalidInputError(
-                f"a mean of shape {self.center_.shape} and a scale of {self.scale_} do not make a "
-                f"model for tensors {tuple(self.dims_)}"
-            )
-        if not all(np.isfinite(w).all() for w in self.weights_.values()):
-            raise InvalidInputError("weights are not finite")
+    def _rebuild(self) -> None:
+        """Load the weights of a model that was read from a file."""
         self._encoder(optional("torch", "neural"))
 
 

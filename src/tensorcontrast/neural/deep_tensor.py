@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.cp import kernels
 from tensorcontrast.cp.encoder import Encoder
-from tensorcontrast.errors import InvalidInputError, TensorContrastWarning
+from tensorcontrast.errors import TensorContrastWarning
 from tensorcontrast.neural import training
 from tensorcontrast.neural.base import (
     Array,
@@ -232,22 +232,6 @@ class DeepTensor(NeuralEstimator):
         residual = float(np.square(X - self.inverse_transform(W), dtype=np.float64).sum())
         total = float(np.square(X - self.center_, dtype=np.float64).sum())
         return 1.0 - residual / total if total > 0 else 0.0
-
-    def _check_learned(self) -> None:
-        """Raise where the learned attributes of a loaded model do not fit each other."""
-        shapes = [U.shape for U in self.factors_]
-        if (
-            shapes != [(d, self.rank_) for d in self.dims_]
-            or self.center_.shape != tuple(self.dims_)
-            or self.ridge_.shape != (self.rank_,)
-            or self.n_features_in_ != self.dims_[0]
-            or not (np.isfinite(self.scale_) and self.scale_ > 0)
-        ):
-            raise InvalidInputError(
-                f"factors of shapes {shapes} and a mean of shape {self.center_.shape} do not make "
-                f"a model of rank {self.rank_} and scale {self.scale_} for tensors "
-                f"{tuple(self.dims_)}"
-            )
 
 
 _CODES = "codes.weight"

@@ -329,43 +329,6 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
             self.dilations_, self.channel_weights_, self.n_times_in_, self.unit_, self.biases_
         )
 
-    def _check_learned(self) -> None:
-        """Check what a model file holds, and rebuild what it does not."""
-        sizes = (self.n_channels_in_, self.n_times_in_)
-        if not all(type(size) is int and size > 0 for size in sizes):
-            raise InvalidInputError(f"channels and samples of a window are {sizes}")
-        if not (isinstance(self.unit_, float) and 0 < self.unit_ < np.inf):
-            raise InvalidInputError(f"the unit of the signals is {self.unit_!r}")
-        steps = dilation_steps(self.n_times_in_)
-        n_kernels, d, b = len(_TWOS), len(steps), int(self.n_biases)
-        m = n_kernels * d * b
-        # As many components as there are, within the limits that a fit keeps.
-        p = np.size(self.explained_variance_)
-        p = min(max(p, 1), m, int(self.n_components))
-        expected: dict[str, tuple[int, ...]] = {
-            "dilations_": (d,),
-            "channel_weights_": (n_kernels, d, self.n_channels_in_),
-            "biases_": (n_kernels, d, b),
-            "mean_": (m,),
-            "scale_": (m,),
-            "components_": (p, m),
-            "explained_variance_": (p,),
-        }
-        for name, shape in expected.items():
-            values = getattr(self, name)
-            dtype = np.dtype(np.int64 if name == "dilations_" else np.float32)
-            if np.shape(values) != shape or np.asarray(values).dtype != dtype:
-                raise InvalidInputError(
-                    f"{name} of ConvolutionFeatures has shape {np.shape(values)}, not {shape} of "
-                    f"{dtype} as for windows of {self.n_channels_in_} channels and "
-                    f"{self.n_times_in_} samples; fit again"
-                )
-        if not np.array_equal(self.dilations_, steps) or (self.scale_ <= 0).any():
-            raise InvalidInputError("dilations_ or scale_ of ConvolutionFeatures are out of range")
-        if (np.diff(self.biases_, axis=2) < 0).any():
-            raise InvalidInputError("biases_ of ConvolutionFeatures decreases; fit again")
-        self._rebuild()
-
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)

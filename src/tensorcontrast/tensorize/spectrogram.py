@@ -298,24 +298,6 @@ class SpectrogramTensor(WindowTransformer):
                 X = np.where(gaps, 0, X)
         return frames.values(*without_offset(X, frames.dtype, frames.unit), lost)
 
-    def _check_learned(self) -> None:
-        """Check what a model file holds, and rebuild what it does not."""
-        count, unit = self.n_quantiles_, self.unit_
-        if count is not None and not (type(count) is int and 0 < count <= 2**16):
-            raise InvalidInputError(f"the number of quantiles is {count!r}")
-        if not (isinstance(unit, float) and 0 < unit < np.inf):
-            raise InvalidInputError(f"the unit of the signals is {unit!r}")
-        sizes = (self.n_channels_in_, self.n_times_in_, self.n_fft_, self.hop_)
-        if not all(type(size) is int and size > 0 for size in sizes) or self.n_fft_ > 2**24:
-            raise InvalidInputError(f"channels, times, n_fft and hop are {sizes}")
-        self._rebuild()
-        shape = self._engine.shape(self.n_channels_in_, self.n_times_in_)
-        if tuple(self.output_shape_) != shape:
-            raise InvalidInputError(f"spectrograms of shape {self.output_shape_} are {shape}")
-        if np.shape(self.frequencies_) != (shape[1],):
-            count = np.size(self.frequencies_)
-            raise InvalidInputError(f"{shape[1]} rows have {count} frequencies")
-
     def _rebuild(self) -> None:
         self._engine = self._make_frames(self.n_fft_, self.hop_, self.n_quantiles_, self.unit_)
 
