@@ -91,12 +91,12 @@ def test_no_cell_of_a_csv_of_features_begins_a_formula(tmp_path):
         [float(row["component_0"]) for row in rows], features[:, 0], rtol=1e-8
     )
     pytest.importorskip("pandas", reason="needs tensorcontrast[data]")
-    back = Recordings.read(path, channels=["component_0", "component_1"])
+    back = Recordings.read(path, channels=["component_0", "component_1"], sample="sample")
     assert [back.classes[k] for k in back.y] == FORMULAS
     assert back.groups.tolist() == FORMULAS[::-1]
     np.testing.assert_allclose(back.X[:, :, 0], features, rtol=1e-5)
     with pytest.raises(FileError, match=r"no channel 'x'; there are .*'=HYPERLINK\(1\)'"):
-        Recordings.read(path, channels=["x"])
+        Recordings.read(path, channels=["x"], sample="sample")
 
 
 # ---------------------------------------------------------------------------- messages

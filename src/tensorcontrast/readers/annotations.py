@@ -63,8 +63,7 @@ def class_names(values: Sequence[Any]) -> list[Any]:
 
 def class_name(text: str) -> str | None:
     """Class that a text names: None for unknown, and whole numbers without a decimal point."""
-    text = text.strip()
-    if text.lower() in UNKNOWN:
+    if text.strip().lower() in UNKNOWN:
         return None
     return text.removesuffix(".0") if re.fullmatch(r"[+-]?\d+\.0", text) else text
 
