@@ -213,18 +213,21 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
 
     def _learn(self, X: Any, y: Any, init: Any, autosave: Any, **more: Any) -> dict[str, Any]:
         """Return the learned attributes of a fit; what was learned before plays no part."""
-        given = self._prepare(X, y, init)
-        save = self._saver(autosave, given)
-        with threads.for_work(given.windows.n * given.layout.size * given.rank):
-            with given.monitor, np.errstate(over="ignore", invalid="ignore"):  # which it looks for
-                solved = self._solve(given, save, **more)
+        fit_input = self._prepare(X, y, init)
+        save = self._saver(autosave, fit_input)
+        with threads.for_work(fit_input.windows.n * fit_input.layout.size * fit_input.rank):
+            with (
+                fit_input.monitor,
+                np.errstate(over="ignore", invalid="ignore"),
+            ):  # which it looks for
+                solved = self._solve(fit_input, save, **more)
             if not (solved.fit.interrupted or solved.fit.stopped):
-                given.monitor.warn_if_unfinished()
+                fit_input.monitor.warn_if_unfinished()
         try:
-            return self._attributes(given, solved)
+            return self._attributes(fit_input, solved)
         except KeyboardInterrupt:  # the sweeps stand
             fit = replace(solved.fit, interrupted=True)
-            return self._attributes(given, replace(solved, fit=fit))
+            return self._attributes(fit_input, replace(solved, fit=fit))
 
     def _prepare(self, X: Any, y: Any, init: Any) -> FitInput:
         """Read the windows and their labels, and learn mean and scale."""
@@ -294,7 +297,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
                 f"fit has rank {rank} and {layout.dims}; fit without init"
             )
 
-    def _saver(self, autosave: Any, given: FitInput) -> als.AfterSweep | None:
+    def _saver(self, autosave: Any, fit_input: FitInput) -> als.AfterSweep | None:
         """Return what is called after each sweep, to keep a model of it; None for nothing."""
         if autosave is None:
             return None
@@ -308,7 +311,9 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
                 return
             model = copy(self)
             model.callback = None  # which a file cannot hold
-            assign_learned(model, self._attributes(given, Solved(replace(fit, interrupted=True))))
+            assign_learned(
+                model, self._attributes(fit_input, Solved(replace(fit, interrupted=True)))
+            )
             if callable(autosave):
                 autosave(model)
             else:
@@ -316,26 +321,28 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
 
         return save
 
-    def _start(self, given: FitInput) -> kernels.Factors:
+    def _start(self, fit_input: FitInput) -> kernels.Factors:
         """Return factors to start from."""
-        if given.init is not None:  # with the lengths that its sweeps ended with
-            lengths = np.sqrt(np.maximum(np.diagonal(given.init.feature_gram_), 0.0))
-            factors = kernels.in_float64(given.init._factors)
+        if fit_input.init is not None:  # with the lengths that its sweeps ended with
+            lengths = np.sqrt(np.maximum(np.diagonal(fit_input.init.feature_gram_), 0.0))
+            factors = kernels.in_float64(fit_input.init._factors)
             return kernels.balanced(factors, lengths.astype(np.float64))[0]
-        return als.random_factors(given.layout.dims, given.rank, given.rng, given.variance)
+        return als.random_factors(
+            fit_input.layout.dims, fit_input.rank, fit_input.rng, fit_input.variance
+        )
 
-    def _fit_cp(self, given: FitInput, save: als.AfterSweep | None) -> FitResult:
+    def _fit_cp(self, fit_input: FitInput, save: als.AfterSweep | None) -> FitResult:
         """Fit without a contrast."""
         return als.fit_cp(
-            given.windows,
-            self._start(given),
+            fit_input.windows,
+            self._start(fit_input),
             alpha=self.alpha,
-            monitor=given.monitor,
+            monitor=fit_input.monitor,
             gaps=self.missing == "mask",
             after_sweep=save,
         )
 
-    def _solve(self, given: FitInput, save: als.AfterSweep | None, **more: Any) -> Solved:
+    def _solve(self, fit_input: FitInput, save: als.AfterSweep | None, **more: Any) -> Solved:
         """Run the iterations of a fit."""
         raise NotImplementedError
 
@@ -350,21 +357,23 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
 
     # ---------------------------------------------------------------------------- what is learned
 
-    def _attributes(self, given: FitInput, solved: Solved) -> dict[str, Any]:
+    def _attributes(self, fit_input: FitInput, solved: Solved) -> dict[str, Any]:
         """Return the learned attributes of a fit, which may still run."""
         fit, metric = solved.fit, solved.metric
-        form = normal_form(fit.factors, fit.gram, given.windows.n, self.alpha, given.windows.dtype)
+        form = normal_form(
+            fit.factors, fit.gram, fit_input.windows.n, self.alpha, fit_input.windows.dtype
+        )
         blocks = [list(block) for block in kernels.blocks_of(form.factors)]
         degeneracy, *opposed = diagnostics.most_opposed(form.factors, form.gram)
         return {
-            **given.described,
+            **fit_input.described,
             "rank_": len(form.ridge),
-            "factors_": blocks if given.layout.coupled else blocks[0],
+            "factors_": blocks if fit_input.layout.coupled else blocks[0],
             "weights_": form.weights,
             "feature_gram_": form.gram,
             "ridge_": form.ridge,
-            "center_": given.center.reshape(given.described["dims_"]),
-            "scale_": given.scale,
+            "center_": fit_input.center.reshape(fit_input.described["dims_"]),
+            "scale_": fit_input.scale,
             "nuisance_directions_": None if metric is None else metric.directions,
             "nuisance_gains_": None if metric is None else metric.gains,
             "degeneracy_": degeneracy,
@@ -494,7 +503,7 @@ class CPEstimator(SavedMixin, NotebookMixin, ComponentNamesMixin, TransformerMix
         random_state : int, default=0
             Seeds the halves.
         **fit_params : Any
-            What else ``fit`` was given, such as ``y``.
+            What else ``fit`` was fit_input, such as ``y``.
 
         Returns
         -------

@@ -141,19 +141,19 @@ class CPD(CPEstimator):
         self.callback = callback
         self.verbose = verbose
 
-    def _solve(self, given: FitInput, save: AfterSweep | None, **more: Any) -> Solved:
+    def _solve(self, fit_input: FitInput, save: AfterSweep | None, **more: Any) -> Solved:
         if not self.nonnegative:
-            return Solved(self._fit_cp(given, save))
+            return Solved(self._fit_cp(fit_input, save))
         if self.missing == "mask":
             raise InvalidInputError(
                 "missing='mask' does not go with nonnegative=True; leave it out, or fill the gaps"
             )
         fit = fit_nonnegative(
             type(self).__name__,
-            given.rows_in_memory("nonnegative=True"),
-            self._start(given),
+            fit_input.rows_in_memory("nonnegative=True"),
+            self._start(fit_input),
             alpha=self.alpha,
-            monitor=given.monitor,
+            monitor=fit_input.monitor,
             after_sweep=save,
         )
         return Solved(fit)

@@ -262,21 +262,21 @@ class PLC(CPEstimator):
         }
 
     def _solve(
-        self, given: FitInput, save: AfterSweep | None, *, nuisance: Any = None, **more: Any
+        self, fit_input: FitInput, save: AfterSweep | None, *, nuisance: Any = None, **more: Any
     ) -> Solved:
-        n, known = given.windows.n, given.labels
+        n, known = fit_input.windows.n, fit_input.labels
         count = max(2, min(MAX_CLUSTERS, n // MIN_WINDOWS_PER_CLUSTER))
         if self.n_clusters is not None:
             count = int(self.n_clusters)
         if known is None or (known < 0).any():
             check_count(count, n)
-        rows = None if nuisance is None else self._nuisance_rows(given, nuisance)
-        fit = self._fit_cp(given, save)
+        rows = None if nuisance is None else self._nuisance_rows(fit_input, nuisance)
+        fit = self._fit_cp(fit_input, save)
         if self.missing == "mask" or fit.interrupted or fit.stopped:
             return Solved(fit)
         try:
             selected, classes = contrast_metric(
-                given.windows,
+                fit_input.windows,
                 fit.factors,
                 self.alpha,
                 rows,
@@ -295,9 +295,9 @@ class PLC(CPEstimator):
         }
         return Solved(replace(fit, error=fit.error * selected.rise), selected.metric, attributes)
 
-    def _nuisance_rows(self, given: FitInput, nuisance: Any) -> Array:
+    def _nuisance_rows(self, fit_input: FitInput, nuisance: Any) -> Array:
         """Nuisance differences (m, i) of a fit, in the scale of the fit."""
-        layout, dtype = given.layout, given.windows.dtype
+        layout, dtype = fit_input.layout, fit_input.windows.dtype
         dims: tuple[int, ...] = (layout.size,) if layout.coupled else layout.dims[0]
         if isinstance(nuisance, Joined):
             nuisance, dims = nuisance.rows, (layout.size,)
@@ -306,7 +306,7 @@ class PLC(CPEstimator):
             flat = [a.reshape(len(a), -1) for a in map(np.atleast_1d, arrays)]
             nuisance = np.concatenate(flat, axis=1)
         rows = checked_nuisance(nuisance, dims, dtype)
-        return np.asarray(rows * given.factor.astype(dtype))
+        return np.asarray(rows * fit_input.factor.astype(dtype))
 
     def _pseudo_classes(self, W: Array, count: int, known: Labels | None) -> Labels:
         """Pseudo class of each window from its features W (n, r), known labels put in. E2."""

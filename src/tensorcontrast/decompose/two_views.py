@@ -90,31 +90,31 @@ class TwoViewEstimator(CPEstimator):
             raise InvalidInputError("autosave= is for sweeps over all windows, without batch_size")
         return self._fit(X, y, init, autosave, view=view)
 
-    def _step(self, given: FitInput, contrast: Contrast, view: Any) -> TwoViewStep:
-        """Return a sweep over the windows and a view: given, drawn, or made by ``augment``."""
-        rows = given.rows_in_memory(type(self).__name__)
-        rng, fresh = given.rng, self.fresh_views and view is None
+    def _step(self, fit_input: FitInput, contrast: Contrast, view: Any) -> TwoViewStep:
+        """Return a sweep over the windows and a view: fit_input, drawn, or made by ``augment``."""
+        rows = fit_input.rows_in_memory(type(self).__name__)
+        rng, fresh = fit_input.rng, self.fresh_views and view is None
 
         def make() -> Array:
             if callable(view):
-                return given.scaled(self._view_rows(given, checks.drawn_view(view, rng)))
+                return fit_input.scaled(self._view_rows(fit_input, checks.drawn_view(view, rng)))
             if view is not None:
-                return given.scaled(self._view_rows(given, view))
+                return fit_input.scaled(self._view_rows(fit_input, view))
             if self.augment is None:
-                return _noisy(rows, given, rng)
-            raw = np.asarray(rows / given.factor + given.raw_center, dtype=rows.dtype)
-            blocks = given.layout.split_raw(raw)
-            drawn = self.augment(blocks if given.layout.coupled else blocks[0], rng)
-            return given.scaled(self._view_rows(given, drawn))
+                return _noisy(rows, fit_input, rng)
+            raw = np.asarray(rows / fit_input.factor + fit_input.raw_center, dtype=rows.dtype)
+            blocks = fit_input.layout.split_raw(raw)
+            drawn = self.augment(blocks if fit_input.layout.coupled else blocks[0], rng)
+            return fit_input.scaled(self._view_rows(fit_input, drawn))
 
         if callable(view) or fresh:
             return TwoViewStep(rows, make, contrast, self.alpha, True)
         made = make()
         return TwoViewStep(rows, lambda: made, contrast, self.alpha)
 
-    def _view_rows(self, given: FitInput, view: Any) -> Array:
+    def _view_rows(self, fit_input: FitInput, view: Any) -> Array:
         """Rows (n, i) of a view in the units of the caller, checked."""
-        layout, n, dtype = given.layout, given.windows.n, given.windows.dtype
+        layout, n, dtype = fit_input.layout, fit_input.windows.n, fit_input.windows.dtype
         if isinstance(view, Joined):
             return checks.check_view(view.rows, (n, layout.size), dtype)
         blocks = coupled_blocks(view, coupled=True) if layout.coupled else [view]
@@ -131,7 +131,7 @@ class TwoViewEstimator(CPEstimator):
 
     def _run(
         self,
-        given: FitInput,
+        fit_input: FitInput,
         step: TwoViewStep,
         start: Factors,
         monitor: Monitor,
@@ -145,7 +145,7 @@ class TwoViewEstimator(CPEstimator):
             warm_up=warm_up,
             batch_size=self.batch_size,
             step_size=self.step_size,
-            rng=given.rng,
+            rng=fit_input.rng,
             after_sweep=save,
         )
 
@@ -350,9 +350,9 @@ class Algorithm1(TwoViewEstimator):
         }
 
     def _solve(
-        self, given: FitInput, save: AfterSweep | None, *, view: Any = None, **more: Any
+        self, fit_input: FitInput, save: AfterSweep | None, *, view: Any = None, **more: Any
     ) -> Solved:
-        n, known = given.windows.n, given.labels
+        n, known = fit_input.windows.n, fit_input.labels
         count = max(1, min(8, n // 2)) if known is None else int(known.max()) + 1
         if self.n_clusters is not None:
             count = int(self.n_clusters)
@@ -370,15 +370,17 @@ class Algorithm1(TwoViewEstimator):
             known=known,
             spread_labels=self.graph != "true",
         )
-        step = self._step(given, contrast, view)
-        fit = self._run(given, step, self._start(given), given.monitor, save, self.warm_up)
+        step = self._step(fit_input, contrast, view)
+        fit = self._run(
+            fit_input, step, self._start(fit_input), fit_input.monitor, save, self.warm_up
+        )
         if self.beta == "auto" and not (fit.interrupted or fit.stopped):
             start = fit.factors
 
             def trial(beta: float) -> FitResult:
                 again = replace(contrast, beta=beta)
                 steps[beta] = replace(step, contrast=again, memory=Memory())
-                return self._run(given, steps[beta], start, given.monitor.anew(), save)
+                return self._run(fit_input, steps[beta], start, fit_input.monitor.anew(), save)
 
             steps = {0.0: step}
             weight, fit = largest_beta(fit, trial, float(self.epsilon))
@@ -541,20 +543,20 @@ class ATD(TwoViewEstimator):
         return cls(**{**theirs, "scale": False, **params})
 
     def _solve(
-        self, given: FitInput, save: AfterSweep | None, *, view: Any = None, **more: Any
+        self, fit_input: FitInput, save: AfterSweep | None, *, view: Any = None, **more: Any
     ) -> Solved:
         contrast = ATDContrast(self.beta, self.delta)
-        step = self._step(given, contrast, view)
-        return Solved(self._run(given, step, self._start(given), given.monitor, save))
+        step = self._step(fit_input, contrast, view)
+        return Solved(self._run(fit_input, step, self._start(fit_input), fit_input.monitor, save))
 
 
-def _noisy(X: Array, given: FitInput, rng: np.random.Generator) -> Array:
+def _noisy(X: Array, fit_input: FitInput, rng: np.random.Generator) -> Array:
     """View with noise, and with one stretch of each long mode set to the mean (scaled: zero)."""
     out = np.empty_like(X)
     total = float(np.sqrt(np.mean(np.square(X, dtype=np.float64)) * X.shape[1]))
-    for at, dims in zip(given.layout.places, given.layout.dims, strict=True):
+    for at, dims in zip(fit_input.layout.places, fit_input.layout.dims, strict=True):
         # A block has its share of the variance, whatever the number of its values.
-        spread = total / np.sqrt(len(given.layout.dims) * (at.stop - at.start))
+        spread = total / np.sqrt(len(fit_input.layout.dims) * (at.stop - at.start))
         noise = rng.standard_normal((len(X), at.stop - at.start), dtype=np.float32)
         block = (X[:, at] + NOISE * spread * noise).reshape(len(X), *dims)
         for mode, length in enumerate(dims):
