@@ -165,22 +165,6 @@ def test_N_times_the_papers_E7_is_the_codes(features, graph, identity):
             np.testing.assert_allclose(a, N * b, atol=1e-12)
 
 
-@graphs
-@pytest.mark.parametrize("invariance", [1.0, 0.0, 0.4])
-def test_plc_same_view(features, graph, invariance):
-    W, V = features
-    gamma = 0.6
-    value, gradients = losses.plc_same_view(W, V, graph, gamma, invariance=invariance)
-    slow = -invariance * slow_trace(W, np.eye(N), V)
-    slow += gamma * slow_trace(W, laplacian(graph, False), W)
-    assert value == pytest.approx(slow, abs=1e-12)
-    check_gradients(
-        lambda W, V: losses.plc_same_view(W, V, graph, gamma, invariance=invariance),
-        [W, V],
-        gradients,
-    )
-
-
 # -------------------------------------------------------------------- E15
 
 
@@ -338,7 +322,6 @@ def all_losses(W, V, graph):
         "trans": losses.trans_inv(W, V),
         "plc": losses.plc(W, V, graph, 1.3),
         "expanded": losses.expanded_plc(W, V, graph, 1.3),
-        "same-plc": losses.plc_same_view(W, V, graph, 1.3),
         "infonce": losses.infonce(W, V, 0.5),
         "atd": losses.atd(W, V, 0.01),
     }

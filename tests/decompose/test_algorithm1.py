@@ -72,15 +72,6 @@ def test_pseudo_classes_are_the_planted_ones_where_these_are_clear():
     assert adjusted_rand_score(y, fitted(X).labels_) > 0.95
 
 
-def test_same_view_graph(planted):
-    X, view, _, factors = planted
-    model = fitted(X, None, view, same_view=True)
-    assert factor_match_score(model.factors_, factors) > 0.99
-    other = fitted(X, None, view)
-    assert not np.array_equal(model.factors_[0], other.factors_[0])
-    assert model.history_["cross_view"][-1] != other.history_["cross_view"][-1]
-
-
 def test_number_of_clusters_by_default(planted):
     X, *_ = planted
     assert fitted(X, n_clusters=None).labels_.max() == 7
@@ -224,9 +215,9 @@ def test_ablations_of_the_paper_need_no_units():
 
 
 def test_the_paper_takes_every_parameter():
-    model = PLC.paper(rank=7, batch_size=50, step_size=0.5, alpha=0.1, same_view=True)
+    model = PLC.paper(rank=7, batch_size=50, step_size=0.5, alpha=0.1)
     assert (model.rank, model.alpha, model.max_iter, model.tol) == (7, 0.1, 200, 2e-5)
-    assert (model.batch_size, model.step_size, model.same_view) == (50, 0.5, True)
+    assert (model.batch_size, model.step_size) == (50, 0.5)
     with pytest.raises(TypeError, match="no_such"):
         PLC.paper(no_such=3)
 

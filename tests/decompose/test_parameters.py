@@ -56,7 +56,6 @@ WRONG_BY_CLASS = {
         "laplacian": ["unsigned", None],
         "units": ["metre", None],
         "trans_inv": ["no", None],
-        "same_view": ["no", None],
     },
 }
 CASES = [

@@ -73,7 +73,6 @@ def test_sweeps_never_raise_E8(beta, gamma):
 CONTRASTS = {
     "no invariance": {"invariance": 0.0},
     "literal Laplacian": {"identity": True},
-    "same view": {"same_view": True},
 }
 
 

@@ -108,16 +108,6 @@ def plc(
     return kernels.inner(W_hat, h_w), gradients
 
 
-def plc_same_view(
-    W: Array, V: Array, graph: SignedGraph, gamma: float, *, invariance: float = 1.0
-) -> tuple[float, tuple[Array, Array]]:
-    """:func:`plc` with E4 in the place of E5: the contrast stays inside the data's own view."""
-    invariant, (g_w, g_v) = trans_inv(W, V)
-    same, g_same = same_view(W, graph, identity=False)
-    weight = invariance * len(W)
-    return -weight * invariant + gamma * same, (-weight * g_w + gamma * g_same, -weight * g_v)
-
-
 def expanded_plc(
     W: Array, V: Array, graph: SignedGraph, gamma: float
 ) -> tuple[float, tuple[Array, Array]]:

@@ -190,8 +190,6 @@ class Algorithm1(TwoViewEstimator):
         ``β = β_paper / N`` and ``γ = N γ_paper`` are used.
     trans_inv : bool, default=True
         False is the ablation without transformation invariance.
-    same_view : bool, default=False
-        True is the ablation in which the contrast stays within the data's own view (E4).
     augment : callable, optional
         ``augment(X, rng)`` makes the view when ``fit`` is given none; of coupled blocks it gets and
         returns a list. Default: noise and masking at the tensor level.
@@ -280,7 +278,6 @@ class Algorithm1(TwoViewEstimator):
         "laplacian": [StrOptions({"signed", "literal"})],
         "units": [StrOptions({"sample", "paper"})],
         "trans_inv": ["boolean"],
-        "same_view": ["boolean"],
     }
 
     def __init__(
@@ -297,7 +294,6 @@ class Algorithm1(TwoViewEstimator):
         laplacian: str = "signed",
         units: str = "sample",
         trans_inv: bool = True,
-        same_view: bool = False,
         augment: Callable[[Array, np.random.Generator], Array] | None = None,
         fresh_views: bool = False,
         batch_size: int | None = None,
@@ -323,7 +319,6 @@ class Algorithm1(TwoViewEstimator):
         self.laplacian = laplacian
         self.units = units
         self.trans_inv = trans_inv
-        self.same_view = same_view
         self.augment = augment
         self.fresh_views = fresh_views
         self.batch_size = batch_size
@@ -366,7 +361,6 @@ class Algorithm1(TwoViewEstimator):
             n_clusters=count,
             invariance=float(self.trans_inv),
             identity=self.laplacian == "literal",
-            same_view=self.same_view,
             known=known,
             spread_labels=self.graph != "true",
         )

@@ -22,7 +22,7 @@ from tensorcontrast.cp.encoder import Encoder, rows_times
 from tensorcontrast.cp.graph import SignedGraph, label_change
 from tensorcontrast.cp.kmeans import cluster
 from tensorcontrast.cp.losses import unit_rows
-from tensorcontrast.cp.updates import contrast_features, row_objective
+from tensorcontrast.cp.updates import contrast_features
 from tensorcontrast.solvers.als import AfterSweep, FitResult, Sums, run
 from tensorcontrast.solvers.convergence import Monitor
 from tensorcontrast.solvers.semi_supervised import likely_classes
@@ -136,7 +136,6 @@ class PLCContrast:
     n_clusters: int
     invariance: float = 1.0
     identity: bool = False
-    same_view: bool = False
     known: Labels | None = None
     #: Whether known labels also say what other windows are likely to be.
     spread_labels: bool = False
@@ -144,16 +143,13 @@ class PLCContrast:
     def __call__(self, P: Array, P_view: Array, encoder: Encoder, memory: Memory) -> Features:
         """Cluster the features of β = 0, then E9 for W and V over that graph."""
         graph, change = self.graph(encoder(P), memory)
-        if self.same_view:
-            W, V, terms = self._within_view(P, P_view, encoder, graph, memory)
-        else:
 
-            def pull(rows: Array) -> Array:
-                return losses.plc_pull(
-                    rows, graph, self.gamma, invariance=self.invariance, identity=self.identity
-                )
+        def pull(rows: Array) -> Array:
+            return losses.plc_pull(
+                rows, graph, self.gamma, invariance=self.invariance, identity=self.identity
+            )
 
-            W, V, terms = alternate_views(P, P_view, encoder, pull, self.beta, memory)
+        W, V, terms = alternate_views(P, P_view, encoder, pull, self.beta, memory)
         terms["label_change"] = change
         if self.gamma > 0:
             cosines = terms["trans_inv"] * len(P)
@@ -174,48 +170,6 @@ class PLCContrast:
         if known is not None and self.spread_labels and (known >= 0).any():
             return SignedGraph(labels, *likely_classes(W, known)), change
         return SignedGraph(labels, known), change
-
-    def _within_view(
-        self, P: Array, P_view: Array, encoder: Encoder, graph: SignedGraph, memory: Memory
-    ) -> tuple[Array, Array, dict[str, float]]:
-        """E4 in the place of E5 (ablation): the rows of W pull each other.
-
-        The pull is that of the current W, so a step may overshoot: it is halved until E8 falls.
-        """
-
-        def value(W: Array, V: Array) -> float:
-            return losses.plc_same_view(W, V, graph, self.gamma, invariance=self.invariance)[0]
-
-        def total(W: Array, V: Array) -> float:
-            fit = row_objective(W, P, encoder, np.zeros_like(W), 0.0).sum(dtype=np.float64)
-            return float(fit) + self.beta * value(W, V)
-
-        V = encoder(P_view) if memory.V is None else memory.V
-        W = encoder(P)
-        if memory.W is not None and total(memory.W, V) < total(W, V):
-            W = memory.W
-        W_hat, V_hat = unit_rows(W)[0], unit_rows(V)[0]
-        h = (-2.0 * self.gamma / graph.degree) * graph.product(W_hat) - self.invariance * V_hat
-        w = contrast_features(P, encoder, h, self.beta, previous=W)
-        before, step = total(W, V), w.W - W
-        for _ in range(20):
-            if total(W + step, V) <= before:
-                W = W + step
-                break
-            step *= 0.5
-        h = -self.invariance * unit_rows(W)[0]
-        v = contrast_features(P_view, encoder, h, self.beta, previous=memory.V)
-        return (
-            W,
-            v.W,
-            {
-                "contrast": value(W, v.W),
-                "trans_inv": losses.trans_inv(W, v.W)[0],
-                "contraction": max(w.contraction, v.contraction),
-                "damped": max(w.damped, v.damped),
-                "inner_iterations": float(w.n_iter + v.n_iter),
-            },
-        )
 
 
 # ------------------------------------------------------------------------------- the iterations
