@@ -59,6 +59,20 @@ def test_an_error_of_the_writer_comes_through_and_leaves_the_old_file(tmp_path):
     assert names(tmp_path) == ["a.bin"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes as on POSIX systems")
+def test_links_pipes_and_folders_are_never_replaced(tmp_path):
+    (tmp_path / "own").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "folder"):
+        with pytest.raises(FileError, match=name), atomic_write(tmp_path / name) as stream:
+            stream.write(b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "own").read_text() == "kept"
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 def test_a_folder_that_is_missing_or_may_not_be_written(tmp_path, monkeypatch):
     path = tmp_path / "none" / "a.bin"
     with pytest.raises(FileError, match=r"folder .*none does not exist; make it first"):

@@ -26,6 +26,10 @@ def atomic_write(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         raise FileError(
             f"{path}: cannot be written: the folder {path.parent} does not exist; make it first"
         )
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise FileError(
+            f"{path}: cannot be written: it is a link, a folder or a device; name a file"
+        )
     temporary = path.parent / f".tensorcontrast-{secrets.token_hex(8)}.part"
     try:
         # With the permissions of any new file, and without touching the umask of other threads.
