@@ -124,7 +124,7 @@ def redirect(monkeypatch, name, url, sums=None):
     for file in entry.files:
         sha = file.sha256 if sums is None or file.sha256 is None else sums
         tail = file.url.rsplit("/", 1)[1]
-        files.append(registry.RemoteFile(file.name, f"{url}/{tail}", sha, file.size))
+        files.append(registry.RemoteFile(file.name, f"{url}/{tail}", sha))
     changed = {**entry.__dict__, "files": tuple(files)}
     monkeypatch.setitem(registry.DATASETS, name, registry.DatasetInfo(**changed))
 
