@@ -201,7 +201,7 @@ def test_ptbxl_zip_is_unpacked_only_where_checksums_agree(server, monkeypatch, t
     assert not (folder / "ptbxl_database.csv").exists()
     assert not (folder / "ptb-xl-1.0.3.zip").exists()
     server.files["/"] = archive()
-    with pytest.raises(FileError, match=r"ptbxl_database\.csv: has no column"):
+    with pytest.raises(FileError, match=r"ptbxl_database\.csv: (has no column|holds)"):
         load_ptbxl()
     there = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     assert there == sorted(

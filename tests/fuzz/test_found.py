@@ -510,7 +510,7 @@ def test_har_zip_that_claims_too_much(tmp_path):
     archive = zipped(
         tmp_path / "har.zip", {"UCI HAR Dataset/activity_labels.txt": b" " * (80 << 20)}
     )
-    with pytest.raises(DamagedFileError, match=r"activity_labels.*claims 83886080 bytes"):
+    with pytest.raises(DamagedFileError, match="claims 83886080 bytes"):
         load_har(archive)
 
 
