@@ -321,16 +321,6 @@ def test_annotations_of_a_file_without_dates_are_placed_by_the_time_of_day(tmp_p
         edf.start_shift(recording, tmp_path, object(), tmp_path)
 
 
-def test_slow_signals_are_held_or_interpolated():
-    values = np.array([1.0, 3.0, 5.0])
-    assert edf.resample_hold(values, 1, 2, "repeat").tolist() == [1, 1, 3, 3, 5, 5]
-    assert edf.resample_hold(values, 1, 2, "linear").tolist() == [1, 2, 3, 4, 5, 5]
-    assert edf.resample_hold(values, 2, 2, "linear").tolist() == [1, 3, 5]
-    for rate in (3, 0.8):
-        with pytest.raises(FileError, match="cannot be brought to 2 Hz"):
-            edf.resample_hold(values, rate, 2, "repeat")
-
-
 def test_edf_without_points_in_a_record(tmp_path):
     path = night(tmp_path / "a.edf")
     content = bytearray(path.read_bytes())
