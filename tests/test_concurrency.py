@@ -238,7 +238,7 @@ from pathlib import Path
 from tensorcontrast.datasets.download import fetch
 print("ready", flush=True)
 sys.stdin.readline()
-fetch(sys.argv[1], Path(sys.argv[2]), sys.argv[3], progress=False)
+fetch(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
 """
 
 
@@ -275,7 +275,7 @@ def test_threads_download_one_file_and_others_at_once(slow_server, tmp_path):
 
     level = pooch.get_logger().level
     names = ["a", "b", "a", "b", "a", "c"]
-    threads(lambda n: fetch(slow_server.url, tmp_path / n, SHA, progress=False), names, 6)
+    threads(lambda n: fetch(slow_server.url, tmp_path / n, SHA), names, 6)
     assert all((tmp_path / name).read_bytes() == CONTENT for name in "abc")
     assert slow_server.asked == [None] * 3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c"]
@@ -296,7 +296,7 @@ def test_a_killed_download_leaves_no_file_and_the_next_is_whole(slow_server, tmp
     first.communicate()
     assert not target.exists()
     slow_server.pause = 0.0
-    assert fetch(slow_server.url, target, SHA, progress=False).read_bytes() == CONTENT
+    assert fetch(slow_server.url, target, SHA).read_bytes() == CONTENT
 
 
 # ------------------------------------------------------------------ folders that are not there
@@ -311,7 +311,7 @@ def test_a_cache_folder_that_cannot_be_made_names_the_way_out(slow_server, tmp_p
 
 def test_a_missing_cache_folder_is_made(slow_server, tmp_path):
     target = tmp_path / "a" / "b" / "data.bin"
-    assert fetch(slow_server.url, target, SHA, progress=False).read_bytes() == CONTENT
+    assert fetch(slow_server.url, target, SHA).read_bytes() == CONTENT
 
 
 def test_what_is_in_a_cache_needs_nothing_written(slow_server, tmp_path, monkeypatch):

@@ -81,34 +81,34 @@ def test_plain_download_and_no_second_one(server, tmp_path):
 def test_a_cut_connection_is_tried_again(server, tmp_path):
     server.cut, server.cuts = 100_000, 1
     target = tmp_path / "data.bin"
-    assert fetch(f"{server.url}/data.bin", target, SHA, progress=False).read_bytes() == CONTENT
+    assert fetch(f"{server.url}/data.bin", target, SHA).read_bytes() == CONTENT
     server.cuts = 9
     with pytest.raises(TruncatedFileError, match="cut"):
-        fetch(f"{server.url}/data.bin", tmp_path / "b.bin", SHA, progress=False)
+        fetch(f"{server.url}/data.bin", tmp_path / "b.bin", SHA)
     assert not (tmp_path / "b.bin").exists()
 
 
 def test_a_wrong_checksum_is_refused_and_nothing_stays(server, tmp_path):
     server.files["/data.bin"] = b"something else"
     with pytest.raises(DamagedFileError, match="does not have the known checksum"):
-        fetch(f"{server.url}/data.bin", tmp_path / "data.bin", SHA, progress=False)
+        fetch(f"{server.url}/data.bin", tmp_path / "data.bin", SHA)
     assert not (tmp_path / "data.bin").exists()
     server.files["/data.bin"] = CONTENT
-    fetch(f"{server.url}/data.bin", tmp_path / "data.bin", SHA, progress=False)
+    fetch(f"{server.url}/data.bin", tmp_path / "data.bin", SHA)
 
 
 def test_a_damaged_file_in_the_cache_is_fetched_again(server, tmp_path):
     target = tmp_path / "data.bin"
     target.write_bytes(CONTENT[:-1])
-    fetch(f"{server.url}/data.bin", target, SHA, progress=False)
+    fetch(f"{server.url}/data.bin", target, SHA)
     assert target.read_bytes() == CONTENT
 
 
 def test_missing_files_and_other_protocols(server, tmp_path):
     with pytest.raises(DataNotFoundError, match="404"):
-        fetch(f"{server.url}/nothing", tmp_path / "x", SHA, progress=False)
+        fetch(f"{server.url}/nothing", tmp_path / "x", SHA)
     with pytest.raises(FileError, match="only http and https"):
-        fetch("file:///etc/hosts", tmp_path / "x", SHA, progress=False)
+        fetch("file:///etc/hosts", tmp_path / "x", SHA)
 
 
 def dead_url():
@@ -124,7 +124,7 @@ def redirect(monkeypatch, name, url, sums=None):
     for file in entry.files:
         sha = file.sha256 if sums is None or file.sha256 is None else sums
         tail = file.url.rsplit("/", 1)[1]
-        files.append(registry.RemoteFile(file.name, f"{url}/{tail}", sha, file.size))
+        files.append(registry.RemoteFile(file.name, f"{url}/{tail}", sha))
     changed = {**entry.__dict__, "files": tuple(files)}
     monkeypatch.setitem(registry.DATASETS, name, registry.DatasetInfo(**changed))
 
@@ -201,7 +201,7 @@ def test_ptbxl_zip_is_unpacked_only_where_checksums_agree(server, monkeypatch, t
     assert not (folder / "ptbxl_database.csv").exists()
     assert not (folder / "ptb-xl-1.0.3.zip").exists()
     server.files["/"] = archive()
-    with pytest.raises(FileError, match=r"ptbxl_database\.csv: has no column"):
+    with pytest.raises(FileError, match=r"ptbxl_database\.csv: (has no column|holds)"):
         load_ptbxl()
     there = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     assert there == sorted(

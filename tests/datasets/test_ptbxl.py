@@ -145,16 +145,16 @@ def test_bad_tables(official):
     table = folder / "ptbxl_database.csv"
     content = table.read_text()
     table.write_text(content[:-40])
-    with pytest.raises(DamagedFileError, match="line 7"):
+    with pytest.raises(DamagedFileError, match="ecg_id 6: filename_hr"):
         load_ptbxl(folder)
     table.write_text(content.replace("strat_fold", "fold"))
-    with pytest.raises(ForeignFileError, match="no column strat_fold"):
+    with pytest.raises(ForeignFileError, match="strat_fold"):
         load_ptbxl(folder)
     table.write_text(content.splitlines()[0] + "\n")
     with pytest.raises(DamagedFileError, match="no records"):
         load_ptbxl(folder)
     table.write_text(content.replace(",1,ö", ",?,ö", 1))
-    with pytest.raises(DamagedFileError, match="ecg_id 1: sex is"):
+    with pytest.raises(DamagedFileError, match="ecg_id 1: sex"):
         load_ptbxl(folder)
     table.write_text(content)
     with pytest.raises(FileError, match="no record is left"):

@@ -81,14 +81,6 @@ def test_epochs_stages_and_names(tmp_path):
     assert rec.licence.startswith("ODC-By")
 
 
-def test_linear_upsampling_passes_through_the_stored_values(tmp_path):
-    values = write_night(tmp_path)
-    rec = load_sleep_edf(tmp_path, channels=["Temp rectal"], upsample="linear")
-    np.testing.assert_allclose(rec.X[0, 0, ::100], values["Temp rectal"][:30], atol=0.005)
-    middle = (values["Temp rectal"][3] + values["Temp rectal"][4]) / 2
-    assert rec.X[0, 0, 350] == pytest.approx(middle, abs=0.01)
-
-
 def test_channels_subjects_nights_and_studies(tmp_path):
     write_night(tmp_path / "sleep-cassette", "SC4001")
     write_night(tmp_path / "sleep-cassette", "SC4002", seed=1)
@@ -200,9 +192,7 @@ def test_found_in_folders_or_told_where_to_put_files(tmp_path, monkeypatch):
     assert len(load_sleep_edf(channels=["EEG Fpz-Cz"])) == 10
 
 
-@pytest.mark.parametrize(
-    "bad", [{"study": "cd"}, {"upsample": "cubic"}, {"wake_margin_minutes": -1}]
-)
+@pytest.mark.parametrize("bad", [{"study": "cd"}, {"wake_margin_minutes": -1}])
 def test_bad_parameters(tmp_path, bad):
     with pytest.raises(InvalidInputError):
         load_sleep_edf(tmp_path, **bad)

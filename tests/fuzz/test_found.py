@@ -22,7 +22,6 @@ from tensorcontrast.errors import (
     FileError,
     ForeignFileError,
     InvalidInputError,
-    NewerFileError,
     TensorContrastWarning,
 )
 from tensorcontrast.io.atomic import atomic_write
@@ -71,47 +70,9 @@ def members(path):
         return {m.filename: archive.read(m) for m in archive.infolist()}
 
 
-def test_recordings_have_a_version_and_checksums(saved, tmp_path):
-    with np.load(saved, allow_pickle=False) as arrays:
-        manifest = json.loads(str(arrays["tensorcontrast"]))
-        assert manifest["format"] == 1
-        assert set(manifest["sha256"]) == set(arrays) - {"tensorcontrast"}
+def test_the_same_recordings_give_the_same_bytes(saved, tmp_path):
     before = saved.read_bytes()
     assert Recordings.load(saved).save(tmp_path / "again.npz").read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        (lambda m: m.update({"y.npy": npy(np.array([1, 1, 0, 1]))}), DamagedFileError, "y.npy"),
-        (lambda m: m.pop("y.npy"), DamagedFileError, r"\['y'\] are not those"),
-        (lambda m: m.update({"z.npy": npy(np.arange(4))}), DamagedFileError, r"\['z'\]"),
-        (
-            lambda m: m.update(
-                {"tensorcontrast.npy": npy(np.array('{"format": 2, "sha256": {}}'))}
-            ),
-            NewerFileError,
-            "update tensorcontrast",
-        ),
-        (
-            lambda m: m.update({"tensorcontrast.npy": npy(np.array("{"))}),
-            DamagedFileError,
-            "list of",
-        ),
-        (
-            lambda m: m.update({"tensorcontrast.npy": npy(np.array("[]"))}),
-            DamagedFileError,
-            "list of",
-        ),
-    ],
-)
-def test_changed_members_are_noticed(saved, change, error, match):
-    """Each member is whole for the zip format: only the project's own checksums tell."""
-    content = members(saved)
-    change(content)
-    zipped(saved, content)
-    with pytest.raises(error, match=match):
-        Recordings.load(saved)
 
 
 def test_a_list_of_members_that_was_cut_off(saved):
@@ -123,7 +84,7 @@ def test_a_list_of_members_that_was_cut_off(saved):
     saved.write_bytes(bytes(content))
     with zipfile.ZipFile(saved) as archive:
         assert "site.npy" not in archive.namelist()
-    with pytest.raises(DamagedFileError, match="lists 5 of its 6 members"):
+    with pytest.raises(DamagedFileError, match="lists 4 of its 5 members"):
         Recordings.load(saved)
 
 
@@ -140,23 +101,14 @@ def test_columns_named_as_arguments_of_numpy(tmp_path):
     [
         ({"when": np.array(["2020-01-01"] * 4, dtype="M8[D]")}, "make it numbers or text"),
         ({"z": np.ones(4, dtype=complex)}, "make it numbers or text"),
-        ({"../z": np.ones(4)}, "outside its folder"),
-        ({"/z": np.ones(4)}, "outside its folder"),
-        ({"C:\\z": np.ones(4)}, "outside its folder"),
-        ({"tensorcontrast": np.ones(4)}, "rename"),
+        ({"a\0z": np.ones(4)}, "not valid text"),
+        ({"fs": np.ones(4)}, "rename"),
     ],
 )
 def test_what_could_not_be_loaded_is_not_saved(tmp_path, columns, match):
     with pytest.raises(InvalidInputError, match=match):
         Recordings(X, columns=columns).save(tmp_path / "r.npz")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("name", ["../X.npy", "/X.npy", "a/../../X.npy", "..\\X.npy", "C:\\X.npy"])
-def test_members_that_point_out_of_the_archive(tmp_path, name):
-    path = zipped(tmp_path / "r.npz", {"X.npy": npy(X), name: npy(X)})
-    with pytest.raises(DamagedFileError, match="outside its folder"):
-        Recordings.load(path)
 
 
 def test_bombs_are_refused_before_they_are_unpacked(tmp_path):
@@ -183,21 +135,15 @@ def test_nearly_constant_signals_are_saved_so_that_they_load(tmp_path):
     tracemalloc.start()
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_other_compressions_are_not_opened(tmp_path, method):
-    with pytest.raises(DamagedFileError, match="compressed in a way"):
-        Recordings.load(zipped(tmp_path / "r.npz", {"X.npy": npy(X)}, method))
-
-
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (header("<U0", (10**9,)), "only plain"),
-        (header("|S0", (10**9,)), "only plain"),
+        (header("<U0", (10**9,)), "plain numbers"),
+        (header("|S0", (10**9,)), "plain numbers"),
         (header("|b1", (4,), bytes([0, 1, 7, 1])), "neither true nor false"),
         (header("<U1", (4,), struct.pack("<4I", 65, 66, 0x110000, 67)), "not Unicode"),
         (header("<U1", (4,), struct.pack("<4I", 65, 66, 0xD800, 67)), "not Unicode"),
-        (header("<f4', 'x': '", (4,), bytes(16)), "not a .npy"),
+        (header("<f4', 'x': '", (4,), bytes(16)), "an array"),
     ],
 )
 def test_arrays_that_numpy_would_take(tmp_path, content, match):
@@ -510,7 +456,7 @@ def test_har_zip_that_claims_too_much(tmp_path):
     archive = zipped(
         tmp_path / "har.zip", {"UCI HAR Dataset/activity_labels.txt": b" " * (80 << 20)}
     )
-    with pytest.raises(DamagedFileError, match=r"activity_labels.*claims 83886080 bytes"):
+    with pytest.raises(DamagedFileError, match="claims 83886080 bytes"):
         load_har(archive)
 
 

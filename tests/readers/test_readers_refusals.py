@@ -64,26 +64,6 @@ def test_errors_of_libraries_name_the_file(raised, error, match):
         raise raised
 
 
-def test_arrays_that_end_before_their_size(tmp_path):
-    np.save(tmp_path / "a.npy", np.arange(10.0))
-    size = (tmp_path / "a.npy").stat().st_size
-    with (tmp_path / "a.npy").open("rb") as stream:
-        whole = files.read_npy(stream, size, "a.npy")
-    np.testing.assert_array_equal(whole, np.arange(10.0))
-    cut = tmp_path / "b.npy"
-    cut.write_bytes((tmp_path / "a.npy").read_bytes()[:-16])
-    with cut.open("rb") as stream, pytest.raises(TruncatedFileError, match="ends 16 bytes too"):
-        files.read_npy(stream, size, "b.npy")
-    np.save(tmp_path / "none.npy", np.empty((0, 2)))
-    with (tmp_path / "none.npy").open("rb") as stream:
-        empty = files.read_npy(stream, (tmp_path / "none.npy").stat().st_size, "none.npy")
-    assert empty.shape == (0, 2)
-    bad = tmp_path / "c.npy"
-    bad.write_bytes((tmp_path / "a.npy").read_bytes().replace(b"NUMPY\x01", b"NUMPY\x07"))
-    with bad.open("rb") as stream, pytest.raises(DamagedFileError, match=r"version \(7, 0\)"):
-        files.read_npy(stream, size, "c.npy")
-
-
 def test_several_files_of_a_format_of_one_file(tmp_path):
     for name in ("a", "b"):
         np.savez(tmp_path / f"{name}.npz", X=np.zeros((2, 1, 4)))
@@ -126,7 +106,7 @@ def test_npz_files_of_other_shapes(tmp_path):
         np.savez(tmp_path / "b.npz", X=X)
         with zipfile.ZipFile(tmp_path / "b.npz", "a") as archive:
             archive.writestr("X.npy", archive.read("X.npy"))
-    with pytest.raises(DamagedFileError, match=r"member 'X\.npy': is there twice"):
+    with pytest.raises(DamagedFileError, match="twice"):
         Recordings.read(tmp_path / "b.npz")
 
 
@@ -319,16 +299,6 @@ def test_annotations_of_a_file_without_dates_are_placed_by_the_time_of_day(tmp_p
     assert edf.start_shift(recording, tmp_path, other, tmp_path) == 120.0  # over midnight
     with pytest.raises(DamagedFileError, match="cannot be read as an EDF start time"):
         edf.start_shift(recording, tmp_path, object(), tmp_path)
-
-
-def test_slow_signals_are_held_or_interpolated():
-    values = np.array([1.0, 3.0, 5.0])
-    assert edf.resample_hold(values, 1, 2, "repeat").tolist() == [1, 1, 3, 3, 5, 5]
-    assert edf.resample_hold(values, 1, 2, "linear").tolist() == [1, 2, 3, 4, 5, 5]
-    assert edf.resample_hold(values, 2, 2, "linear").tolist() == [1, 3, 5]
-    for rate in (3, 0.8):
-        with pytest.raises(FileError, match="cannot be brought to 2 Hz"):
-            edf.resample_hold(values, rate, 2, "repeat")
 
 
 def test_edf_without_points_in_a_record(tmp_path):

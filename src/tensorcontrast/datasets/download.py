@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
 
 from tensorcontrast.errors import DamagedFileError, DataNotFoundError, FileError, TruncatedFileError
 from tensorcontrast.io.atomic import atomic_write, one_at_a_time
-from tensorcontrast.readers.files import check_inside, expands_too_much
+from tensorcontrast.readers.files import check_expansion, check_inside, file_errors
 from tensorcontrast.utils.optional import optional
 
 __all__ = ["extract_verified", "fetch", "read_sums", "sha256_of"]
@@ -27,7 +24,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def fetch(url: str, target: Path, sha256: str | None, *, progress: bool = True) -> Path:
+def fetch(url: str, target: Path, sha256: str | None) -> Path:
     """Make sure that ``target`` is there with the right checksum, downloading it if need be.
 
     Parameters
@@ -38,14 +35,12 @@ def fetch(url: str, target: Path, sha256: str | None, *, progress: bool = True) 
         Where the file belongs.
     sha256 : str or None
         Checksum; None only where the contents are verified afterwards by other means.
-    progress : bool
-        Show a progress bar.
     """
     if _is_there(target, sha256):  # also in a cache that cannot be written to
         return target
     if not url.startswith(("http://", "https://")):
         raise FileError(f"{url}: only http and https are downloaded")
-    pooch, requests = optional("pooch", "data"), optional("requests", "data")
+    pooch, requests, _ = (optional(name, "data") for name in ("pooch", "requests", "tqdm"))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,9 +48,10 @@ def fetch(url: str, target: Path, sha256: str | None, *, progress: bool = True) 
             f"{target}: cannot be downloaded, as its folder cannot be made ({error}); name another "
             "one by data_home= or the environment variable TENSORCONTRAST_HOME"
         ) from error
-    with one_at_a_time(target), _quiet(pooch.get_logger()), _bar(target.name, progress) as bar:
+    with one_at_a_time(target):
         if _is_there(target, sha256):  # another has brought it in the meantime
             return target
+        download = pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT_S)
         files = pooch.create(
             target.parent,
             base_url="",
@@ -64,7 +60,7 @@ def fetch(url: str, target: Path, sha256: str | None, *, progress: bool = True) 
             retry_if_failed=RETRIES,
         )
         try:
-            files.fetch(target.name, downloader=pooch.HTTPDownloader(bar, timeout=TIMEOUT_S))
+            files.fetch(target.name, downloader=download)
         except requests.HTTPError as error:
             raise DataNotFoundError(f"{url}: the server says {error}") from error
         except requests.exceptions.ChunkedEncodingError as error:
@@ -86,29 +82,6 @@ def _is_there(target: Path, sha256: str | None) -> bool:
         return target.is_file() and (sha256 is None or sha256_of(target) == sha256)
     except OSError:
         return False
-
-
-_QUIET = threading.Lock()
-_quiet_count = 0
-_loud_level = 0
-
-
-@contextmanager
-def _quiet(logger: Any) -> Iterator[None]:
-    """Keep pooch's log to warnings, as the progress bar says enough; threads may nest."""
-    global _quiet_count, _loud_level
-    with _QUIET:
-        if not _quiet_count:
-            _loud_level = logger.level
-            logger.setLevel("WARNING")
-        _quiet_count += 1
-    try:
-        yield
-    finally:
-        with _QUIET:
-            _quiet_count -= 1
-            if not _quiet_count:
-                logger.setLevel(_loud_level)
 
 
 def read_sums(path: Path) -> dict[str, str]:
@@ -150,58 +123,11 @@ def extract_verified(
             member = members.get(top + name) or members.get(name)
             if member is None:
                 raise DamagedFileError(f"{archive}: has no {name}")
-            if expands_too_much(member.file_size, member.compress_size):
-                raise DamagedFileError(
-                    f"{archive} member {name}: claims {member.file_size} bytes out of "
-                    f"{member.compress_size}"
-                )
+            check_expansion(f"{archive} member {name}", member.file_size, member.compress_size)
+            with file_errors(archive, "a zip"):
+                content = opened.read(member)
+            if hashlib.sha256(content).hexdigest() != sums[name]:
+                raise DamagedFileError(f"{archive} member {name}: does not have its checksum")
             target.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(target, sync=False) as stream:
-                if _copy(opened, member, stream, f"{archive} member {name}") != sums[name]:
-                    raise DamagedFileError(f"{archive} member {name}: does not have its checksum")
-
-
-def _copy(opened: zipfile.ZipFile, member: zipfile.ZipInfo, to: IO[bytes], where: str) -> str:
-    """Unpack a member piece by piece; return its SHA-256."""
-    digest = hashlib.sha256()
-    try:
-        with opened.open(member) as source:
-            while chunk := source.read(1 << 20):
-                digest.update(chunk)
-                to.write(chunk)
-    except (zipfile.BadZipFile, EOFError, RuntimeError, OSError) as error:
-        raise DamagedFileError(f"{where}: {error}") from error
-    return digest.hexdigest()
-
-
-@contextmanager
-def _bar(label: str, show: bool) -> Iterator[Any]:
-    """Progress bar on standard error, as pooch calls it; False where none is shown."""
-    if not show:
-        yield False
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        yield _Bar(shown, label)
-
-
-class _Bar:
-    """The methods of a progress bar that pooch calls."""
-
-    def __init__(self, shown: Any, label: str) -> None:
-        self.shown, self.total = shown, 0
-        self.task = shown.add_task(label, total=None)
-
-    def update(self, size: int) -> None:
-        """Count bytes that have arrived."""
-        self.shown.update(self.task, advance=size, total=self.total or None)
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.shown.reset(self.task)
-
-    def close(self) -> None:
-        """End; the bar closes itself."""
+                stream.write(content)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import io
-import threading
-import warnings
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.datasets.download import fetch
-from tensorcontrast.datasets.registry import DATASETS, data_home, find_data, not_found
+from tensorcontrast.datasets.registry import DATASETS, find_or_fetch
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
-    FileError,
     ForeignFileError,
     TruncatedFileError,
 )
@@ -34,10 +31,7 @@ _UNITS = ("g",) * 3 + ("rad/s",) * 3 + ("g",) * 3
 _WINDOW = 128
 _MARK = "activity_labels.txt"
 
-# Filters of warnings belong to the process: two threads that set and reset them would mix them up.
-_FILTERS = threading.Lock()
-
-Reader = Callable[[str], bytes]
+Array = npt.NDArray[Any]
 
 
 def load_har(
@@ -69,181 +63,101 @@ def load_har(
     >>> rec.X.shape, len(rec.classes)  # doctest: +SKIP
     ((10299, 9, 128), 6)
     """
-    source = _find(path, data_home, download)
-    entry = DATASETS["har"]
+    source = _source(path, data_home, download)
+    credit = DATASETS["har"].credit
     if source.suffix == ".npz":
         rec = read_npz(source)
         if rec.channels != _CHANNELS or rec.n_times != _WINDOW or "split" not in rec.columns:
             raise ForeignFileError(f"{source}: does not hold UCI HAR windows")
-        return rec._with(
-            name=entry.name, citation=entry.citation, licence=entry.licence, units=_UNITS
-        )
+        return rec._with(**credit, units=_UNITS)
     with file_errors(source, "UCI HAR"):
-        if source.is_dir():
-            contents = _read_all(_folder_reader(source), source)
-        else:
-            contents = _read_zip(source)
-        X, y, groups, split, classes = contents
+        root = _root(source)
+        table = [line.split() for line in root.joinpath(_MARK).read_text("utf-8").splitlines()]
+        if any(len(row) != 2 or row[0] != str(k) for k, row in enumerate(table, start=1)):
+            raise DamagedFileError(f"{source} {_MARK}: is not a number and a name in each line")
+        parts = [_split(root, split, len(table), source) for split in ("train", "test")]
+        X, y, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return Recordings(
             X,
             y,
             groups=groups,
             fs=50.0,
             channels=_CHANNELS,
-            classes=classes,
+            classes=[name for _, name in table],
             units=_UNITS,
-            columns={"split": split},
-            name=entry.name,
-            citation=entry.citation,
-            licence=entry.licence,
+            columns={"split": np.repeat(np.array([0, 1], np.int8), [len(p[1]) for p in parts])},
+            **credit,
         )
 
 
-def _find(path: str | Path | None, home: str | Path | None, download: bool) -> Path:
-    if path is not None:
-        given = existing(path)
-        if given.is_dir() and not any(given.glob(_MARK)) and not any(given.glob(f"*/{_MARK}")):
-            inside = [given / name for name in DATASETS["har"].place if (given / name).is_file()]
-            if not inside:
-                raise DataNotFoundError(
-                    f"{given}: holds no {_MARK}, so it is not the folder 'UCI HAR Dataset', and "
-                    "none of " + ", ".join(DATASETS["har"].place)
-                )
-            return inside[0]
-        return given
-    found = find_data("har", home)
-    if found is not None:
-        return found
-    if not download:
-        raise not_found("har", home)
-    remote = DATASETS["har"].files[0]
+def _source(path: str | Path | None, home: str | Path | None, download: bool) -> Path:
+    if path is None:
+        remote = DATASETS["har"].files[0]
+        return find_or_fetch(
+            "har",
+            home,
+            download,
+            lambda folder: fetch(remote.url, folder / remote.name, remote.sha256),
+        )
+    source = existing(path)
+    if source.is_file() or any(source.glob(_MARK)) or any(source.glob(f"*/{_MARK}")):
+        return source
+    for name in DATASETS["har"].place:
+        if (source / name).is_file():
+            return source / name
+    raise DataNotFoundError(f"{source}: holds no {_MARK}, so it is not 'UCI HAR Dataset'")
+
+
+def _root(source: Path) -> Any:
+    """Folder of the official files, on the disk or within the zip."""
+    if source.is_dir():
+        return source if (source / _MARK).is_file() else next(source.glob(f"*/{_MARK}")).parent
+    archive = _opened(source.read_bytes(), source)
+    for inner in archive.namelist():
+        if inner.endswith("UCI HAR Dataset.zip"):
+            archive = _opened(archive.read(inner), source)
+    for name in archive.namelist():
+        if name.endswith(_MARK) and not name.startswith("__MACOSX"):
+            return zipfile.Path(archive, name.removesuffix(_MARK))
+    raise ForeignFileError(f"{source}: holds no {_MARK}, so it is not the UCI HAR zip")
+
+
+def _opened(content: bytes, source: Path) -> zipfile.ZipFile:
     try:
-        return fetch(remote.url, data_home(home) / "har" / remote.name, remote.sha256)
-    except DataNotFoundError as error:
-        raise not_found("har", home, str(error)) from error
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except zipfile.BadZipFile as error:
+        if content.startswith(b"PK"):
+            raise TruncatedFileError(f"{source}: {error}; copy it again") from error
+        raise ForeignFileError(f"{source}: neither a zip nor an .npz file") from error
+    check_expansion(source, sum(m.file_size for m in archive.infolist()), len(content))
+    return archive
 
 
-Contents = tuple[
-    npt.NDArray[np.float32],
-    npt.NDArray[np.int64],
-    npt.NDArray[np.int64],
-    npt.NDArray[np.int8],
-    list[str],
-]
+def _split(root: Any, split: str, n_classes: int, source: Path) -> tuple[Array, Array, Array]:
+    """Windows, classes and subjects of the training or the test subjects."""
 
-
-def _folder_reader(folder: Path) -> Reader:
-    root = folder if (folder / _MARK).is_file() else next(folder.glob(f"*/{_MARK}")).parent
-
-    def read(name: str) -> bytes:
-        file = root / name
+    def table(name: str, dtype: Any, width: int = 1, rows: int | None = None) -> Array:
+        file, where = root.joinpath(f"{split}/{name}_{split}.txt"), f"{source} {name}_{split}.txt"
         if not file.is_file():
-            raise DataNotFoundError(f"{file}: no such file, but UCI HAR needs it")
-        return file.read_bytes()
+            raise DataNotFoundError(f"{where}: no such file, but UCI HAR needs it")
+        content = file.read_bytes()
+        if not content.strip():
+            raise TruncatedFileError(f"{where}: is empty")
+        try:
+            values = np.loadtxt(io.BytesIO(content), dtype, comments=None, ndmin=2)
+        except ValueError as error:
+            raise DamagedFileError(f"{where}: {str(error).partition(';')[0]}") from error
+        shape = (len(values) if rows is None else rows, width)
+        if values.shape != shape:
+            raise TruncatedFileError(f"{where}: holds {values.shape} values, not {shape}")
+        return values
 
-    return read
-
-
-def _read_zip(source: Path) -> Contents:
-    if not zipfile.is_zipfile(source):
-        with source.open("rb") as stream:
-            start = stream.read(2)
-        if start == b"PK":
-            raise TruncatedFileError(f"{source}: the end of the zip is missing; copy it again")
-        raise ForeignFileError(f"{source}: neither a zip nor an .npz file")
-    with zipfile.ZipFile(source) as archive:
-        inner = [n for n in archive.namelist() if n.endswith("UCI HAR Dataset.zip")]
-        if not inner:
-            return _read_all(_zip_reader(archive, source), source)
-        with zipfile.ZipFile(io.BytesIO(_member(archive, inner[0], source))) as nested:
-            return _read_all(_zip_reader(nested, source), source)
-
-
-def _zip_reader(archive: zipfile.ZipFile, source: Path) -> Reader:
-    names = [n for n in archive.namelist() if not n.startswith("__MACOSX")]
-    marks = [n for n in names if n.endswith(_MARK)]
-    if not marks:
-        raise ForeignFileError(f"{source}: holds no {_MARK}, so it is not the UCI HAR zip")
-    root = marks[0].removesuffix(_MARK)
-
-    def read(name: str) -> bytes:
-        if root + name not in names:
-            raise DamagedFileError(f"{source}: has no {root + name}")
-        return _member(archive, root + name, source)
-
-    return read
-
-
-def _member(archive: zipfile.ZipFile, name: str, source: Path) -> bytes:
-    size = archive.getinfo(name).file_size
-    check_expansion(f"{source} member {name}", size, source.stat().st_size)
-    try:
-        return archive.read(name)
-    except Exception as error:
-        raise DamagedFileError(f"{source} member {name}: {error}; copy it again") from error
-
-
-def _read_all(read: Reader, source: Path) -> Contents:
-    classes: list[str] = []
-    for number, line in enumerate(read(_MARK).decode("ascii", "replace").split("\n"), start=1):
-        words = line.split()
-        if words:
-            if len(words) != 2 or words[0] != str(len(classes) + 1):
-                raise DamagedFileError(f"{source} {_MARK} line {number}: {line[:60]!r}")
-            classes.append(words[1])
-    blocks, labels, subjects, splits = [], [], [], []
-    for code, split in enumerate(("train", "test")):
-        y = _table(read(f"{split}/y_{split}.txt"), 1, f"{source} {split}/y_{split}.txt")[:, 0]
-        name = f"{split}/subject_{split}.txt"
-        subject = _table(read(name), 1, f"{source} {name}")[:, 0]
-        if len(subject) != len(y):
-            raise TruncatedFileError(f"{source} {name}: {len(subject)} rows, but {len(y)} labels")
-        if len(y) and not (1 <= y.min() and y.max() <= len(classes)):
-            raise DamagedFileError(
-                f"{source} {split}/y_{split}.txt: labels from {y.min():g} to {y.max():g}, but "
-                f"there are activities 1 to {len(classes)}"
-            )
-        block = np.empty((len(y), len(_CHANNELS), _WINDOW), dtype=np.float32)
-        for k, channel in enumerate(_CHANNELS):
-            name = f"{split}/Inertial Signals/{channel}_{split}.txt"
-            rows = _table(read(name), _WINDOW, f"{source} {name}")
-            if len(rows) != len(y):
-                raise TruncatedFileError(f"{source} {name}: {len(rows)} rows, but {len(y)} labels")
-            block[:, k] = rows
-        blocks.append(block)
-        labels.append(y.astype(np.int64) - 1)
-        subjects.append(subject.astype(np.int64))
-        splits.append(np.full(len(y), code, dtype=np.int8))
-    return (
-        np.concatenate(blocks),
-        np.concatenate(labels),
-        np.concatenate(subjects),
-        np.concatenate(splits),
-        classes,
-    )
-
-
-def _table(text: bytes, width: int, where: str) -> npt.NDArray[np.float64]:
-    """Numbers of a text table with ``width`` columns; a bad line is named."""
-    rows = text.count(b"\n") + (0 if text.endswith(b"\n") or not text else 1)
-    try:
-        with _FILTERS, warnings.catch_warnings():
-            warnings.simplefilter("error")
-            values = np.fromstring(text.decode("ascii"), sep=" ")
-    except (ValueError, DeprecationWarning, UnicodeDecodeError):
-        values = np.empty(0)
-    if values.size == rows * width and rows:
-        return values.reshape(rows, width)
-    for number, line in enumerate(text.split(b"\n")[:rows], start=1):
-        words = line.split()
-        if len(words) != width:
-            raise TruncatedFileError(f"{where} line {number}: {len(words)} values, not {width}")
-        for word in words:
-            try:
-                float(word)
-            except ValueError:
-                raise DamagedFileError(
-                    f"{where} line {number}: {word[:20].decode('ascii', 'replace')!r} is not a "
-                    "number"
-                ) from None
-    raise FileError(f"{where}: is empty" if not rows else f"{where}: cannot be read")
+    y = table("y", np.int64)[:, 0]
+    if y.min() < 1 or y.max() > n_classes:
+        raise DamagedFileError(
+            f"{source} y_{split}.txt: labels from {y.min()} to {y.max()}, but there are activities "
+            f"1 to {n_classes}"
+        )
+    subjects = table("subject", np.int64, rows=len(y))[:, 0]
+    signals = [table(f"Inertial Signals/{name}", np.float32, _WINDOW, len(y)) for name in _CHANNELS]
+    return np.stack(signals, axis=1), y - 1, subjects

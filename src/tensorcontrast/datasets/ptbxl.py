@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.datasets.download import extract_verified, fetch, read_sums
-from tensorcontrast.datasets.registry import DATASETS, data_home, find_data, not_found
+from tensorcontrast.datasets.registry import DATASETS, find_or_fetch
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -24,13 +23,15 @@ from tensorcontrast.readers.files import check_inside, existing, file_errors
 from tensorcontrast.readers.npz import read_npz
 from tensorcontrast.readers.wfdb_records import read_record
 from tensorcontrast.recordings import Recordings
+from tensorcontrast.utils.names import listed
+from tensorcontrast.utils.optional import optional
 
 __all__ = ["load_ptbxl"]
 
 SUPERCLASSES = ("NORM", "MI", "STTC", "CD", "HYP")
 SEXES = ("male", "female")
 _DATABASE, _STATEMENTS = "ptbxl_database.csv", "scp_statements.csv"
-_POINTS = 10  # seconds
+_SECONDS = 10
 
 
 def load_ptbxl(
@@ -91,201 +92,159 @@ def load_ptbxl(
         raise InvalidInputError(f"several={several!r} is neither 'drop' nor 'likelihood'")
     if sampling_rate not in (100, 500):
         raise InvalidInputError(f"sampling_rate={sampling_rate} is neither 100 nor 500")
-    source = _find(path, data_home, download, sampling_rate)
+    source = _source(path, data_home, download, sampling_rate)
     if source.suffix == ".npz":
-        return _from_npz(source, target, sampling_rate, folds, channels)
-    return _from_folder(source, target, several, sampling_rate, folds, channels)
+        if sampling_rate != 100 or folds is not None:
+            raise FileError(
+                f"{source}: holds 100 Hz and no folds; sampling_rate=500 and folds= need the "
+                "official folder"
+            )
+        rec = read_npz(source)
+        if rec.classes != SUPERCLASSES or "sex" not in rec.columns:
+            raise ForeignFileError(f"{source}: does not hold PTB-XL records")
+        rec = rec._with(**DATASETS["ptb-xl"].credit)
+        if target == "sex":
+            rec = rec._with(y=rec.columns["sex"].astype(np.int64), classes=SEXES)
+        return rec if channels is None else rec.select(channels=channels)
+
+    file_column = "filename_lr" if sampling_rate == 100 else "filename_hr"
+    table = _table(
+        source / _DATABASE,
+        ["sex", "strat_fold"],
+        filled=["sex", "strat_fold", "scp_codes", "filename_lr", "filename_hr"],
+        others=["patient_id", "age"],
+    )
+    with file_errors(source / _DATABASE, "the table of PTB-XL"):
+        table = table.astype({"sex": np.int64, "strat_fold": np.int64})
+        if folds is not None:
+            table = table[table["strat_fold"].isin([int(fold) for fold in folds])]
+        if target == "sex":
+            y = table["sex"].to_numpy()
+        else:
+            y = _superclasses(table["scp_codes"], source, several)
+        table, y = table[y >= 0], y[y >= 0]
+        if not len(table):
+            raise FileError(
+                f"{source / _DATABASE}: no record is left with this choice of target and folds"
+            )
+        for name in table[file_column]:
+            check_inside(name, source / _DATABASE)
+        # Patients that are not known get numbers of their own.
+        patient = table["patient_id"].to_numpy(np.float64)
+        groups = np.where(np.isnan(patient), -1 - np.arange(len(patient)), patient)
+        X, leads = _signals(source, table[file_column], sampling_rate, channels)
+        return Recordings(
+            X,
+            y,
+            groups=groups.astype(np.int64),
+            fs=float(sampling_rate),
+            channels=leads,
+            classes=SEXES if target == "sex" else SUPERCLASSES,
+            units="mV",
+            columns={
+                "fold": table["strat_fold"].to_numpy(),
+                "age": table["age"].to_numpy(np.float64),
+                "sex": table["sex"].to_numpy(),
+                "ecg_id": table.index.to_numpy(np.int64),
+            },
+            **DATASETS["ptb-xl"].credit,
+        )
 
 
-def _find(path: str | Path | None, home: str | Path | None, download: bool, rate: int) -> Path:
-    if path is not None:
-        given = existing(path)
-        if given.is_dir() and not (given / _DATABASE).is_file():
-            inside = sorted(given.glob(f"*/{_DATABASE}"))
-            if not inside:
-                raise DataNotFoundError(
-                    f"{given}: holds no {_DATABASE}; give the official folder of PTB-XL"
-                )
-            return inside[0].parent
-        return given
-    places = [p for p in DATASETS["ptb-xl"].place if rate == 100 or not p.endswith(".npz")]
-    found = find_data("ptb-xl", home, only=places)
-    if found is not None and (found.is_file() or (found / _DATABASE).is_file()):
-        return found
-    if not download:
-        raise not_found("ptb-xl", home)
-    return _download(home, rate)
+def _source(path: str | Path | None, home: str | Path | None, download: bool, rate: int) -> Path:
+    if path is None:
+        places = [p for p in DATASETS["ptb-xl"].place if rate == 100 or not p.endswith(".npz")]
+        return find_or_fetch(
+            "ptb-xl",
+            home,
+            download,
+            lambda folder: _download(folder, rate),
+            only=places,
+            holds=_DATABASE,
+        )
+    source = existing(path)
+    if source.is_file() or (source / _DATABASE).is_file():
+        return source
+    inside = sorted(source.glob(f"*/{_DATABASE}"))
+    if not inside:
+        raise DataNotFoundError(f"{source}: holds no {_DATABASE}; give the folder of PTB-XL")
+    return inside[0].parent
 
 
-def _download(home: str | Path | None, rate: int) -> Path:
-    folder = data_home(home) / "ptb-xl"
+def _download(folder: Path, rate: int) -> Path:
     sums_file, archive = DATASETS["ptb-xl"].files
-    try:
-        sums = read_sums(fetch(sums_file.url, folder / sums_file.name, sums_file.sha256))
-        zipped = fetch(archive.url, folder / archive.name, None)
-    except DataNotFoundError as error:
-        raise not_found("ptb-xl", home, str(error)) from error
-    wanted = [n for n in sums if n.startswith(f"records{rate}/")]
+    sums = read_sums(fetch(sums_file.url, folder / sums_file.name, sums_file.sha256))
+    zipped = fetch(archive.url, folder / archive.name, None)
+    records = [name for name in sums if name.startswith(f"records{rate}/")]
     try:
         # The tables last: a folder that has them is complete.
-        extract_verified(zipped, folder, sums, [*wanted, _STATEMENTS, _DATABASE])
+        extract_verified(zipped, folder, sums, [*records, _STATEMENTS, _DATABASE])
     except FileError as error:
         zipped.unlink(missing_ok=True)
         raise DamagedFileError(f"{error}; the zip was thrown away, run again") from error
     return folder
 
 
-def _from_npz(
-    source: Path, target: str, rate: int, folds: Sequence[int] | None, channels: Any
-) -> Recordings:
-    if rate != 100 or folds is not None:
-        raise FileError(
-            f"{source}: holds 100 Hz and no folds; sampling_rate=500 and folds= need the official "
-            "folder"
-        )
-    rec = read_npz(source)
-    if rec.classes != SUPERCLASSES or "sex" not in rec.columns:
-        raise ForeignFileError(f"{source}: does not hold PTB-XL records")
-    entry = DATASETS["ptb-xl"]
-    rec = rec._with(name=entry.name, citation=entry.citation, licence=entry.licence)
-    if target == "sex":
-        rec = rec._with(y=rec.columns["sex"].astype(np.int64), classes=SEXES)
-    return rec if channels is None else rec.select(channels=channels)
-
-
-def _from_folder(
-    folder: Path,
-    target: str,
-    several: str,
-    rate: int,
-    folds: Sequence[int] | None,
-    channels: Sequence[str] | None,
-) -> Recordings:
-    database = folder / _DATABASE
-    with file_errors(database, "the table of PTB-XL"):
-        rows = _rows(database)
-        if folds is not None:
-            wanted = {int(fold) for fold in folds}
-            rows = [row for row in rows if int(float(row["strat_fold"])) in wanted]
-        if target == "sex":
-            labels = [_whole(row, "sex", database) for row in rows]
-            classes: tuple[str, ...] = SEXES
-        else:
-            superclass = _superclasses(folder / _STATEMENTS)
-            labels = [_superclass(row, superclass, several, database) for row in rows]
-            classes = SUPERCLASSES
-        kept = [(row, label) for row, label in zip(rows, labels, strict=True) if label >= 0]
-        if not kept:
-            raise FileError(f"{database}: no record is left with this choice of target and folds")
-        column = "filename_lr" if rate == 100 else "filename_hr"
-        for row, _ in kept:
-            check_inside(row[column], database)
-        first = read_record(folder / kept[0][0][column], channels=channels)
-        X = np.empty((len(kept), len(first.channels), _POINTS * rate), dtype=np.float32)
-        for k, (row, _) in enumerate(kept):
-            record = read_record(folder / row[column], channels=channels)
-            if record.channels != first.channels or record.fs != rate:
-                raise FileError(
-                    f"{folder / row[column]}: has leads {record.channels} at {record.fs:g} Hz, but "
-                    f"{first.channels} at {rate} Hz are expected"
-                )
-            if record.n_times != X.shape[2] or len(record.pieces) > 1:
-                raise FileError(
-                    f"{folder / row[column]}: has {record.n_times} points, not {X.shape[2]}"
-                )
-            X[k] = record.pieces[0][1]
-        table = [row for row, _ in kept]
-        entry = DATASETS["ptb-xl"]
-        return Recordings(
-            X,
-            np.asarray([label for _, label in kept]),
-            groups=_patients(table),
-            fs=float(rate),
-            channels=first.channels,
-            classes=classes,
-            units="mV",
-            columns={
-                "fold": np.asarray([_whole(row, "strat_fold", database) for row in table]),
-                "age": np.asarray([float(row["age"] or "nan") for row in table]),
-                "sex": np.asarray([_whole(row, "sex", database) for row in table]),
-                "ecg_id": np.asarray([_whole(row, "ecg_id", database) for row in table]),
-            },
-            name=entry.name,
-            citation=entry.citation,
-            licence=entry.licence,
-        )
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
+def _table(file: Path, numbers: Sequence[str], filled: Sequence[str], others: Sequence[str]) -> Any:
+    """Read a table of PTB-XL, in which no cell of the ``filled`` columns is empty."""
     if not file.is_file():
         raise DataNotFoundError(f"{file}: no such file, but PTB-XL needs it")
-    with file.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        needed = {"ecg_id", "patient_id", "age", "sex", "scp_codes", "strat_fold"}
-        needed |= {"filename_lr", "filename_hr"}
-        absent = sorted(needed - set(reader.fieldnames or []))
+    pandas = optional("pandas", "data")
+    with file_errors(file, "a table of PTB-XL"):
+        table = pandas.read_csv(file, index_col=0, dtype={"scp_codes": str})
+        absent = [name for name in (*filled, *others) if name not in table.columns]
         if absent:
-            raise ForeignFileError(f"{file}: has no column {', '.join(absent)}")
-        rows = []
-        for row in reader:
-            if None in row or any(row[key] is None for key in needed):
-                raise DamagedFileError(f"{file} line {reader.line_num}: is cut off or too long")
-            rows.append(row)
-    if not rows:
+            raise ForeignFileError(f"{file}: has no column {listed(absent)}")
+        for name in numbers:
+            table[name] = pandas.to_numeric(table[name], errors="coerce")
+        for name in filled:
+            if table[name].isna().any():
+                row = table.index[table[name].isna()][0]
+                raise DamagedFileError(
+                    f"{file} {table.index.name} {row}: {name} is missing or not a number"
+                )
+    if not len(table):
         raise DamagedFileError(f"{file}: holds no records")
-    return rows
+    return table
 
 
-def _whole(row: dict[str, str], key: str, where: Path) -> int:
-    try:
-        return int(float(row[key]))
-    except ValueError:
-        raise DamagedFileError(
-            f"{where} ecg_id {row['ecg_id']}: {key} is {row[key]!r}, not a number"
-        ) from None
+def _superclasses(codes: Any, source: Path, several: str) -> npt.NDArray[np.int64]:
+    """Position of the superclass of each record, or -1 to leave it out."""
+    statements = _table(source / _STATEMENTS, [], [], ["diagnostic", "diagnostic_class"])
+    statements = statements[statements["diagnostic"] == 1]
+    superclass = statements["diagnostic_class"].map(SUPERCLASSES.index).to_dict()
+    y = np.full(len(codes), -1, dtype=np.int64)
+    for k, (ecg_id, text) in enumerate(codes.items()):
+        sums: dict[int, float] = {}
+        try:
+            for code, likelihood in ast.literal_eval(text).items():
+                if code in superclass:
+                    sums[superclass[code]] = sums.get(superclass[code], 0.0) + float(likelihood)
+        except (ValueError, SyntaxError, AttributeError, TypeError, RecursionError, MemoryError):
+            raise DamagedFileError(
+                f"{source / _DATABASE} ecg_id {ecg_id}: scp_codes is {text[:60]!r}, not a table of "
+                "statements"
+            ) from None
+        best = max(sums.values(), default=0.0)
+        kept = [c for c, value in sums.items() if several == "drop" or value == best]
+        if len(kept) == 1:
+            y[k] = kept[0]
+    return y
 
 
-def _superclasses(file: Path) -> dict[str, str]:
-    """Superclass of each diagnostic statement."""
-    if not file.is_file():
-        raise DataNotFoundError(f"{file}: no such file, but PTB-XL needs it")
-    with file.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        names = reader.fieldnames or []
-        if not {"diagnostic", "diagnostic_class"} <= set(names):
-            raise ForeignFileError(f"{file}: has no columns diagnostic and diagnostic_class")
-        return {
-            row[names[0]]: row["diagnostic_class"]
-            for row in reader
-            if row["diagnostic"] and float(row["diagnostic"]) == 1
-        }
-
-
-def _superclass(row: dict[str, str], superclass: dict[str, str], several: str, where: Path) -> int:
-    """Position of the superclass of a record, or -1 to leave it out."""
-    try:
-        codes = ast.literal_eval(row["scp_codes"])
-        sums: dict[str, float] = {}
-        for code, likelihood in codes.items():
-            if code in superclass:
-                name = superclass[code]
-                sums[name] = sums.get(name, 0.0) + float(likelihood)
-    except (ValueError, SyntaxError, AttributeError, TypeError, RecursionError, MemoryError):
-        raise DamagedFileError(
-            f"{where} ecg_id {row['ecg_id']}: scp_codes is {row['scp_codes'][:60]!r}, not a table "
-            "of statements"
-        ) from None
-    if len(sums) > 1 and several == "likelihood":
-        best = max(sums.values())
-        sums = {name: value for name, value in sums.items() if value == best}
-    if len(sums) != 1:
-        return -1
-    name = next(iter(sums))
-    if name not in SUPERCLASSES:
-        raise DamagedFileError(f"{where} ecg_id {row['ecg_id']}: unknown superclass {name!r}")
-    return SUPERCLASSES.index(name)
-
-
-def _patients(rows: list[dict[str, str]]) -> npt.NDArray[np.int64]:
-    ids = [int(float(row["patient_id"])) if row["patient_id"] else None for row in rows]
-    return np.asarray([-1 - k if i is None else i for k, i in enumerate(ids)], dtype=np.int64)
+def _signals(
+    folder: Path, names: Any, rate: int, channels: Sequence[str] | None
+) -> tuple[npt.NDArray[np.float32], tuple[str, ...]]:
+    """Signals of records in mV, and their leads."""
+    for k, name in enumerate(names):
+        record = read_record(folder / name, channels=channels)
+        if k == 0:
+            leads = record.channels
+            X = np.empty((len(names), len(leads), _SECONDS * rate), dtype=np.float32)
+        if (record.channels, record.fs, record.n_times) != (leads, rate, X.shape[2]):
+            raise FileError(
+                f"{folder / name}: has leads {record.channels}, {record.n_times} points at "
+                f"{record.fs:g} Hz, but {leads}, {X.shape[2]} points at {rate} Hz are expected"
+            )
+        X[k] = record.pieces[0][1]
+    return X, leads

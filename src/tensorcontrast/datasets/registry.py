@@ -7,11 +7,13 @@ folder of the platform), and then the official source, if downloading is allowed
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tensorcontrast.errors import DataNotFoundError, InvalidInputError
 
@@ -29,7 +31,6 @@ class RemoteFile:
     name: str
     url: str
     sha256: str | None
-    size: int | None = None
     verified_by: str = "sha256"
 
 
@@ -55,6 +56,11 @@ class DatasetInfo:
     place: tuple[str, ...]
     """Names, of which any one is enough, that are looked for in the data folders."""
     files: tuple[RemoteFile, ...] = field(default=())
+
+    @property
+    def credit(self) -> dict[str, Any]:
+        """Name, citation and licence, as recordings carry them."""
+        return {"name": self.name, "citation": self.citation, "licence": self.licence}
 
 
 _PHYSIONET = "https://physionet.org/files"
@@ -101,7 +107,6 @@ DATASETS: dict[str, DatasetInfo] = {
                 url="https://archive.ics.uci.edu/static/public/240/"
                 "human+activity+recognition+using+smartphones.zip",
                 sha256="c00b803081a5c797cd5e4b83700a9810b38d53d9d84e01917e090e1fdbc81031",
-                size=61005872,
             ),
         ),
     ),
@@ -231,7 +236,10 @@ def folders(name: str, home: str | Path | None = None) -> list[Path]:
     except DataNotFoundError:
         if not bases:
             raise
-    return [folder for base in bases for folder in (base, base / name)]
+    out = [folder for base in bases for folder in (base, base / name)]
+    if name == "watch" and (spec := importlib.util.find_spec("seglearn")):  # does not run it
+        out += [Path(folder) / "data" for folder in spec.submodule_search_locations or ()]
+    return out
 
 
 def find_data(
@@ -249,6 +257,30 @@ def find_data(
             except OSError:  # a folder that may not be looked into
                 continue
     return None
+
+
+def find_or_fetch(
+    name: str,
+    home: str | Path | None,
+    download: bool,
+    fetch: Callable[[Path], Path],
+    *,
+    only: Sequence[str] | None = None,
+    holds: str = "*",
+) -> Path:
+    """Place of a dataset; where it is not on this machine, ``fetch`` brings it into a folder.
+
+    A folder counts only if it has a file of the pattern ``holds``.
+    """
+    place = find_data(name, home, only=only)
+    if place is not None and (place.is_file() or any(place.glob(holds))):
+        return place
+    if not download:
+        raise not_found(name, home)
+    try:
+        return fetch(data_home(home) / name)
+    except DataNotFoundError as error:
+        raise not_found(name, home, str(error)) from error
 
 
 def not_found(name: str, home: str | Path | None = None, reason: str = "") -> DataNotFoundError:

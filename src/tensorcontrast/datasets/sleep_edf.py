@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorcontrast.datasets.download import fetch, read_sums
-from tensorcontrast.datasets.registry import DATASETS, data_home, find_data, not_found
+from tensorcontrast.datasets.registry import DATASETS, find_or_fetch
 from tensorcontrast.errors import (
     DamagedFileError,
     DataNotFoundError,
@@ -26,7 +25,6 @@ from tensorcontrast.readers.edf import (
     open_edf,
     pick_signals,
     read_annotations,
-    resample_hold,
     start_shift,
 )
 from tensorcontrast.readers.files import existing, file_errors
@@ -57,20 +55,9 @@ _CODES = {
 }
 _EPOCH_S = 30
 _FS = 100.0
-_NAME = re.compile(r"(?P<study>SC4|ST7)(?P<subject>\d\d)(?P<night>\d)[A-Z]\w-PSG\.edf")
+#: Study, subject and night.
+_NAME = re.compile(r"(SC4|ST7)\d\d\d[A-Z]\w-PSG\.edf")
 _STUDIES = {"cassette": ("SC4",), "telemetry": ("ST7",), "both": ("SC4", "ST7")}
-
-
-@dataclass(frozen=True)
-class _Night:
-    psg: Path
-    hypnogram: Path
-    group: str
-    night: int
-
-    @property
-    def recording(self) -> str:
-        return self.psg.name[:6]
 
 
 def load_sleep_edf(
@@ -82,7 +69,6 @@ def load_sleep_edf(
     subjects: Sequence[int] | None = None,
     study: Literal["cassette", "telemetry", "both"] = "cassette",
     wake_margin_minutes: float | None = None,
-    upsample: Literal["repeat", "linear"] = "repeat",
 ) -> Recordings:
     """Load 30-s epochs of Sleep-EDF Expanded with their stages W, N1, N2, N3 and REM.
 
@@ -101,9 +87,8 @@ def load_sleep_edf(
         Fetch what is missing (50 MB a night) of the ``subjects`` if no files are there.
     channels : sequence of str, optional
         Signals to read, by default the seven of the cassette study, ``SLEEP_CHANNELS``, at
-        100 Hz. Those stored at 1 Hz are brought to 100 Hz as ``upsample`` says. The telemetry
-        study does not have all of them. All of a night takes about 220 MB of memory with seven
-        channels.
+        100 Hz. Values of those stored at 1 Hz are repeated. The telemetry study does not have all
+        of them. All of a night takes about 220 MB of memory with seven channels.
     subjects : sequence of int, optional
         Subject numbers as in the names of files (``ss`` of ``SC4ssN``); by default all there are.
     study : {"cassette", "telemetry", "both"}
@@ -111,8 +96,6 @@ def load_sleep_edf(
     wake_margin_minutes : float, optional
         Keep only this many minutes of wake before the first and after the last epoch of sleep; by
         default all (cassette recordings go on through the day).
-    upsample : {"repeat", "linear"}
-        Repeat slow values, or draw straight lines between them.
 
     Returns
     -------
@@ -128,83 +111,63 @@ def load_sleep_edf(
     """
     if study not in _STUDIES:
         raise InvalidInputError(f"study={study!r} is none of {', '.join(_STUDIES)}")
-    if upsample not in ("repeat", "linear"):
-        raise InvalidInputError(f"upsample={upsample!r} is neither 'repeat' nor 'linear'")
     if wake_margin_minutes is not None and not wake_margin_minutes >= 0:
         raise InvalidInputError(f"wake_margin_minutes={wake_margin_minutes} must be at least 0")
-    wanted = None if subjects is None else {int(s) for s in subjects}
-    source = _find(path, data_home, download, wanted, study, channels)
+    numbers = None if subjects is None else {int(s) for s in subjects}
+    if path is not None:
+        source = existing(path)
+    else:
+        npz_will_do = channels is None or tuple(channels) == ("EEG Fpz-Cz",)
+        source = find_or_fetch(
+            "sleep-edf",
+            data_home,
+            download,
+            lambda folder: _download(folder, numbers, study),
+            only=[p for p in DATASETS["sleep-edf"].place if npz_will_do or not p.endswith(".npz")],
+            holds="**/*-PSG.edf",
+        )
     if source.suffix == ".npz":
-        return _from_npz(source, channels, wanted, wake_margin_minutes)
-    nights = _nights(source, wanted, study)
+        return _from_npz(source, channels, numbers, wake_margin_minutes)
+    nights = _nights(source, numbers, study)
     picked = tuple(channels) if channels is not None else SLEEP_CHANNELS
 
     # First the stages of all nights, to know how much memory the epochs take.
-    stages = [_stages(night, wake_margin_minutes) for night in nights]
-    total = sum(len(epochs) for epochs, _ in stages)
-    if not total:
-        raise FileError(f"{source}: no epoch has a sleep stage")
-    X = np.empty((total, len(picked), round(_EPOCH_S * _FS)), dtype=np.float32)
-    row = 0
-    for night, (epochs, _) in zip(nights, stages, strict=True):
-        _fill(X[row : row + len(epochs)], night, epochs, picked, upsample)
-        row += len(epochs)
+    stages = [_stages(psg, hypnogram, wake_margin_minutes) for psg, hypnogram in nights]
     counts = [len(epochs) for epochs, _ in stages]
-    first = pick_signals(open_edf(nights[0].psg), picked, nights[0].psg)
-    entry = DATASETS["sleep-edf"]
+    if not sum(counts):
+        raise FileError(f"{source}: no epoch has a sleep stage")
+    X = np.empty((sum(counts), len(picked), round(_EPOCH_S * _FS)), dtype=np.float32)
+    blocks = np.split(X, np.cumsum(counts)[:-1])
+    for (psg, _), (epochs, _), block in zip(nights, stages, blocks, strict=True):
+        _fill(block, psg, epochs, picked)
+    first = pick_signals(open_edf(nights[0][0]), picked, nights[0][0])
+    names = [psg.name for psg, _ in nights]
     return Recordings(
         X,
         np.concatenate([codes for _, codes in stages]),
-        groups=np.repeat([night.group for night in nights], counts),
+        groups=np.repeat([name[:5] for name in names], counts),
         fs=_FS,
         channels=picked,
         classes=STAGES,
         units=[str(signal.physical_dimension) for signal in first.values()],
         columns={
-            "night": np.repeat([night.night for night in nights], counts),
+            "night": np.repeat([int(name[5]) for name in names], counts),
             "epoch": np.concatenate([epochs for epochs, _ in stages]),
-            "recording": np.repeat([night.recording for night in nights], counts),
+            "recording": np.repeat([name[:6] for name in names], counts),
         },
-        name=entry.name,
-        citation=entry.citation,
-        licence=entry.licence,
+        **DATASETS["sleep-edf"].credit,
     )
 
 
-def _find(
-    path: str | Path | None,
-    home: str | Path | None,
-    download: bool,
-    subjects: set[int] | None,
-    study: str,
-    channels: Sequence[str] | None,
-) -> Path:
-    if path is not None:
-        return existing(path)
-    only_npz_will_do = channels is None or tuple(channels) == ("EEG Fpz-Cz",)
-    places = [p for p in DATASETS["sleep-edf"].place if only_npz_will_do or not p.endswith(".npz")]
-    found = find_data("sleep-edf", home, only=places)
-    if found is not None and (found.is_file() or next(found.rglob("*-PSG.edf"), None)):
-        return found
-    if not download:
-        raise not_found("sleep-edf", home)
-    return _download(home, subjects, study)
-
-
-def _download(home: str | Path | None, subjects: set[int] | None, study: str) -> Path:
-    folder = data_home(home) / "sleep-edf"
+def _download(folder: Path, subjects: set[int] | None, study: str) -> Path:
     sums_file, records = DATASETS["sleep-edf"].files
-    try:
-        sums = read_sums(fetch(sums_file.url, folder / sums_file.name, sums_file.sha256))
-        names = [n for n in sums if n.endswith(".edf") and Path(n).name[:3] in _STUDIES[study]]
-        if subjects is not None:
-            names = [n for n in names if int(Path(n).name[3:5]) in subjects]
-        if not names:
-            raise InvalidInputError(f"the {study} study has no subjects {sorted(subjects or [])}")
-        for name in names:
-            fetch(records.url + name, folder / name, sums[name])
-    except DataNotFoundError as error:
-        raise not_found("sleep-edf", home, str(error)) from error
+    sums = read_sums(fetch(sums_file.url, folder / sums_file.name, sums_file.sha256))
+    names = [n for n in sums if n.endswith(".edf") and Path(n).name[:3] in _STUDIES[study]]
+    names = [n for n in names if subjects is None or int(Path(n).name[3:5]) in subjects]
+    if not names:
+        raise InvalidInputError(f"the {study} study has no subjects {sorted(subjects or [])}")
+    for name in names:
+        fetch(records.url + name, folder / name, sums[name])
     return folder
 
 
@@ -223,27 +186,23 @@ def _from_npz(
         )
     if wake_margin_minutes is not None:
         raise FileError(f"{source}: is not whole nights; wake_margin_minutes needs the EDF files")
-    entry = DATASETS["sleep-edf"]
-    rec = rec._with(
-        name=f"{entry.name} (Fpz-Cz, first 5 s of each epoch)",
-        citation=entry.citation,
-        licence=entry.licence,
-    )
+    name = f"{DATASETS['sleep-edf'].name} (Fpz-Cz, first 5 s of each epoch)"
+    rec = rec._with(**{**DATASETS["sleep-edf"].credit, "name": name})
     return rec if subjects is None else rec.select(groups=sorted(subjects))
 
 
-def _nights(source: Path, subjects: set[int] | None, study: str) -> list[_Night]:
+def _nights(source: Path, subjects: set[int] | None, study: str) -> list[tuple[Path, Path]]:
+    """Return the recordings with their hypnograms."""
     files = sorted(source.rglob("*-PSG.edf")) if source.is_dir() else [source]
     nights = []
     for file in files:
-        match = _NAME.fullmatch(file.name)
-        if match is None:
+        if not _NAME.fullmatch(file.name):
             raise ForeignFileError(
                 f"{file}: the name is not like SC4001E0-PSG.edf, so subject and night are unknown"
             )
-        if source.is_dir() and match["study"] not in _STUDIES[study]:
+        if source.is_dir() and file.name[:3] not in _STUDIES[study]:
             continue
-        if subjects is not None and int(match["subject"]) not in subjects:
+        if subjects is not None and int(file.name[3:5]) not in subjects:
             continue
         partners = sorted(file.parent.glob(f"{file.name[:6]}*-Hypnogram.edf"))
         if len(partners) != 1:
@@ -251,24 +210,20 @@ def _nights(source: Path, subjects: set[int] | None, study: str) -> list[_Night]
                 f"{file}: needs one file {file.name[:6]}..-Hypnogram.edf next to it, but there are "
                 f"{len(partners)}"
             )
-        group = match["study"] + match["subject"]
-        nights.append(_Night(file, partners[0], group, int(match["night"])))
+        nights.append((file, partners[0]))
     if not nights:
-        raise DataNotFoundError(
-            f"{source}: holds no *-PSG.edf files of the {study} study"
-            + (f" and subjects {sorted(subjects)}" if subjects is not None else "")
-        )
+        asked = "" if subjects is None else f" and subjects {sorted(subjects)}"
+        raise DataNotFoundError(f"{source}: holds no *-PSG.edf files of the {study} study{asked}")
     return nights
 
 
 def _stages(
-    night: _Night, wake_margin_minutes: float | None
+    recording: Path, where: Path, wake_margin_minutes: float | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Positions of the epochs to keep, and their stages."""
-    where = night.hypnogram
-    psg, hypnogram = open_edf(night.psg), open_edf(where)
+    psg, hypnogram = open_edf(recording), open_edf(where)
     n_epochs = int(float(psg.duration) // _EPOCH_S)
-    shift = start_shift(psg, night.psg, hypnogram, where)
+    shift = start_shift(psg, recording, hypnogram, where)
     codes = np.full(n_epochs, -1, dtype=np.int64)
     taken = np.zeros(n_epochs, dtype=bool)
     beyond = 0
@@ -292,7 +247,7 @@ def _stages(
         codes[start:stop] = _CODES[text]
     if beyond:
         warnings.warn(
-            f"{where}: {beyond} epochs with a stage lie behind the end of {night.psg.name} and "
+            f"{where}: {beyond} epochs with a stage lie behind the end of {recording.name} and "
             "were left out",
             TensorContrastWarning,
             stacklevel=3,
@@ -308,16 +263,17 @@ def _stages(
 
 def _fill(
     out: npt.NDArray[np.float32],
-    night: _Night,
+    file: Path,
     epochs: npt.NDArray[np.int64],
     channels: tuple[str, ...],
-    upsample: str,
 ) -> None:
     """Write the epochs of one night into ``out`` (epoch, channel, time)."""
-    psg = open_edf(night.psg)
-    for k, signal in enumerate(pick_signals(psg, channels, night.psg).values()):
-        with file_errors(night.psg, f"EDF signal {channels[k]!r}"):
+    for k, signal in enumerate(pick_signals(open_edf(file), channels, file).values()):
+        with file_errors(file, f"EDF signal {channels[k]!r}"):
             rate = float(signal.sampling_frequency)
-            values = resample_hold(np.asarray(signal.data), rate, _FS, upsample)
+            ratio = round(_FS / rate)
+            if abs(ratio * rate - _FS) > 1e-6 * _FS:
+                raise FileError(f"{file}: {channels[k]!r} at {rate:g} Hz is not read at {_FS:g} Hz")
+            values = np.repeat(np.asarray(signal.data, dtype=np.float32), ratio)
             whole = len(values) // out.shape[2] * out.shape[2]
             out[:, k] = values[:whole].reshape(-1, out.shape[2])[epochs]

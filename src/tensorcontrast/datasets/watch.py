@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import io
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from tensorcontrast.datasets.registry import DATASETS, find_data
 from tensorcontrast.errors import DamagedFileError, DataNotFoundError, FileError
+from tensorcontrast.readers.files import existing
 from tensorcontrast.recordings import Recordings
 
 __all__ = ["load_watch"]
@@ -66,9 +66,7 @@ def load_watch(
     >>> rec.X.shape, rec.classes
     ((2229, 6, 200), ('PEN', 'ABD', 'FEL', 'IR', 'ER', 'TRAP', 'ROW'))
     """
-    source = _find(path, data_home)
-    data = _verified(source)
-    entry = DATASETS["watch"]
+    data = _verified(_find(path, data_home))
     return Recordings.from_signals(
         [np.asarray(signal, dtype=np.float32) for signal in data["X"]],
         fs=_FS,
@@ -81,31 +79,24 @@ def load_watch(
         channels=_CHANNELS,
         classes=[str(name) for name in data["y_labels"]],
         units=("g",) * 3 + ("rad/s",) * 3,
-        name=entry.name,
-        citation=entry.citation,
-        licence=entry.licence,
+        **DATASETS["watch"].credit,
     )
 
 
 def _find(path: str | Path | None, data_home: str | Path | None) -> Path:
     if path is not None:
-        given = Path(path).expanduser()
-        given = given / _FILE if given.is_dir() else given
-        if not given.is_file():
-            raise DataNotFoundError(f"{given}: no such file")
-        return given
-    found = find_data("watch", data_home)
-    if found is not None:
-        return found
-    spec = importlib.util.find_spec("seglearn")  # finds the package without running it
-    for folder in spec.submodule_search_locations or [] if spec is not None else []:
-        file = Path(folder) / "data" / _FILE
+        file = existing(path)
+        file = file / _FILE if file.is_dir() else file
         if file.is_file():
             return file
-    raise DataNotFoundError(
-        "the smartwatch recordings come with the package seglearn: "
-        "pip install 'tensorcontrast[data]', or pass the path of its data/watch_dataset.npy"
-    )
+        raise DataNotFoundError(f"{file}: no such file")
+    place = find_data("watch", data_home)
+    if place is None:
+        raise DataNotFoundError(
+            "the smartwatch recordings come with the package seglearn: "
+            "pip install 'tensorcontrast[data]', or pass the path of its data/watch_dataset.npy"
+        )
+    return place
 
 
 def _verified(path: Path) -> Any:

@@ -28,12 +28,9 @@ from tensorcontrast.utils.names import listed
 __all__ = [
     "Labels",
     "annotation_files",
-    "check_label_options",
     "chosen_segments",
     "class_names",
     "partners",
-    "segments_of",
-    "tell_unlabelled",
     "with_annotations",
 ]
 
@@ -66,17 +63,6 @@ def class_name(text: str) -> str | None:
     if text.strip().lower() in UNKNOWN:
         return None
     return text.removesuffix(".0") if re.fullmatch(r"[+-]?\d+\.0", text) else text
-
-
-def check_label_options(
-    labels: Labels | None, annotations: str | Path | None, inside_annotations: bool
-) -> None:
-    """Raise where annotations are named, but not which of them are labels."""
-    if labels is None and (annotations is not None or inside_annotations):
-        raise InvalidInputError(
-            "annotations= and inside_annotations= need labels= that says which annotations are "
-            "labels; pass labels='annotations' (--labels annotations) for all"
-        )
 
 
 def chosen_segments(
@@ -143,7 +129,7 @@ def _label_names(texts: list[str], labels: Labels) -> dict[str, str]:
     return {text: label for text, label in chosen.items() if label}
 
 
-def segments_of(
+def _segments(
     where: object, read: Callable[[], Sequence[tuple[float, float, str]]], labels: Labels
 ) -> list[Segment] | TensorContrastError:
     """Chosen annotations of one recording of several, or the error that says why it has none.
@@ -214,21 +200,6 @@ def _common_beginning(a: str, b: str) -> int:
     return next((k for k, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
-def tell_unlabelled(
-    where: object, n_recordings: int, without: Sequence[tuple[str, TensorContrastError]]
-) -> None:
-    """Warn of recordings without labels; raise where none has any."""
-    if len(without) == n_recordings:
-        raise without[0][1]
-    if without:
-        warnings.warn(
-            f"{where}: {len(without)} of {n_recordings} recordings have no labels, such as "
-            f"{without[0][0]} ({without[0][1]})",
-            TensorContrastWarning,
-            stacklevel=2,
-        )
-
-
 #: Reads the annotations of a recording: onset and duration in seconds, and text.
 ReadAnnotations = Callable[[], Sequence[tuple[float, float, str]]]
 
@@ -254,7 +225,7 @@ def with_annotations(
     out = []
     without: list[tuple[str, TensorContrastError]] = []
     for recording, file, read in recordings:
-        segments = segments_of(file, read, labels)
+        segments = _segments(file, read, labels)
         if isinstance(segments, list):
             with file_errors(file, "annotations"):
                 inside = check_segments(recording.name, segments, recording.n_times / recording.fs)
@@ -264,5 +235,13 @@ def with_annotations(
         else:
             without.append((recording.name, segments))
         out.append(recording)
-    tell_unlabelled(source, len(recordings), without)
+    if len(without) == len(recordings):
+        raise without[0][1]
+    if without:
+        warnings.warn(
+            f"{source}: {len(without)} of {len(recordings)} recordings have no labels, such as "
+            f"{without[0][0]} ({without[0][1]})",
+            TensorContrastWarning,
+            stacklevel=2,
+        )
     return out

@@ -337,21 +337,3 @@ def read_annotations(edf: Any, where: Path) -> list[tuple[float, float, str]]:
             (run.start / rate, (run.stop - run.start) / rate, str(run.label))
             for run in label_segments(np.where(codes == 0, -1, codes))
         ]
-
-
-def resample_hold(
-    values: npt.NDArray[Any], rate: float, target: float, how: str
-) -> npt.NDArray[np.float32]:
-    """Bring a slow signal to a faster rate by repeating its values or by straight lines.
-
-    The rates must be in a whole ratio. Nothing is filtered: a signal at 1 Hz stays what it is.
-    """
-    ratio = round(target / rate)
-    if ratio < 1 or abs(ratio * rate - target) > 1e-6 * target:
-        raise FileError(f"a signal at {rate:g} Hz cannot be brought to {target:g} Hz")
-    if ratio == 1:
-        return values.astype(np.float32)
-    if how == "repeat":
-        return np.repeat(values.astype(np.float32), ratio)
-    at = np.arange(len(values) * ratio) / ratio
-    return np.asarray(np.interp(at, np.arange(len(values)), values), dtype=np.float32)

@@ -1,17 +1,10 @@
-"""What all readers share: opening files, limits of sizes, ``.npy`` headers, optional packages."""
+"""What all readers share: opening files, limits of sizes, errors."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
-from numpy.lib import format as npy
 
 from tensorcontrast.errors import (
     DamagedFileError,
@@ -19,7 +12,6 @@ from tensorcontrast.errors import (
     FileError,
     InvalidInputError,
     TensorContrastError,
-    TruncatedFileError,
 )
 
 #: More than any recorder has; beyond it a file is not what it says, and libraries take minutes.
@@ -154,63 +146,3 @@ def file_errors(path: Path, what: str) -> Iterator[None]:
         raise DamagedFileError(
             f"{path}: cannot be read as {what}: {type(error).__name__}: {error}"
         ) from error
-
-
-def read_npy(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
-    """Read one ``.npy`` of ``size`` bytes; its header is checked before memory is taken."""
-    shape, fortran, dtype = _npy_header(stream, where)
-    data = size - stream.tell()
-    expected = prod(shape) * dtype.itemsize
-    if expected != data:
-        raise TruncatedFileError(
-            f"{where}: the header says shape {shape} of {dtype} = {expected} bytes, but there are "
-            f"{data}"
-        )
-    array = np.empty(prod(shape), dtype=dtype)
-    if expected:
-        _fill(stream, array.view(np.uint8), where)
-    array = array.astype(dtype.newbyteorder("="), copy=False)
-    _check_values(array, where)
-    return array.reshape(shape, order="F" if fortran else "C")
-
-
-def _fill(stream: IO[bytes], target: npt.NDArray[np.uint8], where: str) -> None:
-    done = 0
-    while done < len(target):
-        chunk = stream.read(min(1 << 24, len(target) - done))
-        if not chunk:
-            raise TruncatedFileError(f"{where}: ends {len(target) - done} bytes too early")
-        target[done : done + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
-        done += len(chunk)
-
-
-def _npy_header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and dtype of a ``.npy``, of plain numbers and text only."""
-    library: Any = npy  # which has no types
-    readers = {(1, 0): library.read_array_header_1_0, (2, 0): library.read_array_header_2_0}
-    try:
-        version = library.read_magic(stream)
-        if version not in readers:
-            raise ValueError(f"version {version} is not known")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-            shape, fortran, dtype = readers[version](stream)
-    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise DamagedFileError(f"{where}: not a .npy array: {error}") from error
-    if min(shape, default=0) < 0:
-        raise DamagedFileError(f"{where}: not a .npy array: its shape is {shape}")
-    if not dtype.itemsize or dtype.kind not in "biufUS":
-        raise DamagedFileError(
-            f"{where}: holds {dtype}; only plain numbers and text are read, never pickled objects"
-        )
-    return shape, fortran, dtype
-
-
-def _check_values(array: npt.NDArray[Any], where: str) -> None:
-    """Raise where bytes are no truth values or no text, which NumPy would take as they are."""
-    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise DamagedFileError(f"{where}: holds bytes that are neither true nor false")
-    if array.dtype.kind == "U" and array.size:
-        points = array.view(np.uint32)
-        if points.max() > 0x10FFFF or ((points >= 0xD800) & (points < 0xE000)).any():
-            raise DamagedFileError(f"{where}: holds text that is not Unicode")

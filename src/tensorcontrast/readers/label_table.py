@@ -440,7 +440,11 @@ def _by_recording(
     absent: dict[str, int] = {}
     for row in rows:
         given = str(row.recording)
-        options = {given} if given in there else names.get(given) or names.get(_stem(given), set())
+        options = (
+            {given}
+            if given in there
+            else names.get(given) or names.get(PurePath(given).stem, set())
+        )
         if len(options) > 1:
             raise FileError(
                 f"{where}, line {row.line}: {given!r} may be {listed(sorted(options))}; write the "
@@ -498,10 +502,6 @@ def _from_start(
 def _is_edf(where: str) -> bool:
     """Whether labels are annotations of a file, which count from its start."""
     return where.partition(",")[0].lower().endswith((".edf", ".bdf", ".fif"))
-
-
-def _stem(name: str) -> str:
-    return PurePath(name).stem
 
 
 def _labels_of(

@@ -12,6 +12,7 @@ from pathlib import Path
 from tensorcontrast.errors import DamagedFileError, FileError, ForeignFileError, TruncatedFileError
 from tensorcontrast.readers.dialects import Layout, recognise
 from tensorcontrast.readers.files import MOST_CHANNELS, check_expansion
+from tensorcontrast.readers.signals import different_names
 from tensorcontrast.recordings.continuous import RATE_TOLERANCE
 from tensorcontrast.utils.names import from_csv_text, listed
 
@@ -284,7 +285,7 @@ def _placed(
         first = table[0][0] if table else rows[0][0]
         if layout.header:
             raise FileError(f"{path}: header=True, but its columns are known by their place")
-        return _table(path, layout, encoding, first, list(layout.names)[:count], False, {})
+        return _table(layout, encoding, first, list(layout.names)[:count], False, {})
     if not table:
         raise FileError(f"{path}: its rows have {count} cells, but no line has; pass separator=")
     if layout.header is True or (layout.header is None and len(rows) == 1 and not typed):
@@ -310,7 +311,7 @@ def _placed(
     if following and like_names(following) and _is_units(following, names):
         units = {k: unit for k, cell in enumerate(following) if (unit := _unit(cell))}
         first = table[at + 1][0] + 1
-    return _table(path, layout, encoding, first, names, True, units)
+    return _table(layout, encoding, first, names, True, units)
 
 
 def _fits(cells: list[str], count: int) -> bool:
@@ -356,7 +357,7 @@ def _without_names(
         places = [cells[0].strip('"') for _, cells in table[:9]]
         counted = places == [str(k) for k in range(1, len(places) + 1)]
         if len(last) == count - 1 > 0 and counted and not any(numeric):  # row numbers of R
-            return _table(path, layout, encoding, first, ["", *last], True, {})
+            return _table(layout, encoding, first, ["", *last], True, {})
         if len(last) > 1 and (any(numeric) or sum(map(bool, last)) >= count - 1):
             raise DamagedFileError(
                 f"{path}: line {first + 1} has {count} cells, but the line before it has "
@@ -368,14 +369,13 @@ def _without_names(
                 for separator in (layout.separator, ",", None):
                     cells = _cells(text, separator)
                     if len(cells) == count and all(_kind(c, ".") == "t" for c in cells):
-                        return _table(path, layout, encoding, first, cells, True, {})
+                        return _table(layout, encoding, first, cells, True, {})
                 break
     names = [f"column {k}" for k in range(1, count + 1)]
-    return _table(path, layout, encoding, first, names, False, {})
+    return _table(layout, encoding, first, names, False, {})
 
 
 def _table(
-    path: Path,
     layout: Layout,
     encoding: str,
     first: int,
@@ -384,17 +384,8 @@ def _table(
     units: dict[int, str],
 ) -> TextTable:
     """Put together what was found; names that repeat get numbers."""
-    seen: dict[str, int] = {}
-    names = []
     texts = from_csv_text([cell.strip().strip('"') for cell in cells])
-    for k, name in enumerate(texts):
-        name = name or f"Unnamed: {k}"
-        seen[name] = seen.get(name, 0) + 1
-        new = name if seen[name] == 1 else f"{name} {seen[name]}"
-        while new in names:
-            seen[name] += 1
-            new = f"{name} {seen[name]}"
-        names.append(new)
+    names = different_names([name or f"Unnamed: {k}" for k, name in enumerate(texts)])
     said = {name: unit for name, text in zip(names, texts, strict=True) if (unit := unit_of(text))}
     said |= {names[k]: unit for k, unit in units.items()}
     return TextTable(layout, encoding, first + 1, tuple(names), header, said)

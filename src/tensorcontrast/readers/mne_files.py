@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tensorcontrast.errors import FileError
-from tensorcontrast.readers.annotations import Labels, with_annotations
+from tensorcontrast.readers.annotations import Labels, ReadAnnotations, with_annotations
 from tensorcontrast.readers.files import file_errors
 from tensorcontrast.recordings import Recordings
 from tensorcontrast.recordings.continuous import Continuous
@@ -39,7 +39,7 @@ def load(
     windows.
     """
     mne = optional("mne", "mne")
-    recordings = []
+    recordings: list[tuple[Continuous, Path, ReadAnnotations]] = []
     for name, file in files:
         with file_errors(file, "a file of MNE"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of names of files, and of what is no signal
@@ -54,10 +54,6 @@ def load(
         stem = name.removesuffix(file.suffix)
         one = without(one, [mark for mark in marks if is_bad(mark[2])], stem)
         good = [mark for mark in marks if not is_bad(mark[2])]
-        recordings.append((one, file, _reader(good)))
+        recordings.append((one, file, partial(list, good)))
     source = files[0][1] if len(files) == 1 else files[0][1].parent
     return with_annotations(source, recordings, labels)
-
-
-def _reader(marks: list[tuple[float, float, str]]) -> Any:
-    return lambda: marks

@@ -2,22 +2,19 @@
 
 The members are ``X`` (n, channel, time), ``y``, ``groups``, ``fs``, ``channels``, ``classes``,
 ``scale`` (factor of an integer ``X``), ``unit`` and, where known, ``name``, ``citation`` and
-``licence``. Every further array with n entries is a column. ``tensorcontrast`` is text in JSON:
-the version of the format and the SHA-256 of every other member. Files without it, as NumPy or
-older versions write them, are read too; these have the checksums of the zip format only.
+``licence``. Every further array with n entries is a column. Nothing is unpickled, and every array
+is compared with its checksum.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,29 +23,26 @@ from tensorcontrast.errors import (
     DamagedFileError,
     ForeignFileError,
     InvalidInputError,
-    NewerFileError,
     TensorContrastWarning,
     TruncatedFileError,
 )
 from tensorcontrast.io.atomic import atomic_write
 from tensorcontrast.readers.files import (
     check_expansion,
-    check_inside,
     existing,
     expands_too_much,
     file_errors,
-    read_npy,
 )
+from tensorcontrast.recordings.checks import check_unicode, repeated
 from tensorcontrast.utils.names import listed
 
 if TYPE_CHECKING:
     from tensorcontrast.recordings import Recordings
 
-FORMAT = 1
-_MANIFEST = "tensorcontrast"
 RESERVED = frozenset(
-    f"X y groups fs channels classes scale unit units name citation licence {_MANIFEST}".split()
+    "X y groups fs channels classes scale unit units name citation licence".split()
 )
+_NPY: Any = np.lib.format  # which has no types
 
 
 def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True) -> Path:
@@ -75,14 +69,8 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
                 f"the column {key!r} holds {column.dtype}, which .npz files of recordings lack; "
                 "make it numbers or text"
             )
-        try:
-            check_inside(key, "the name of a column")
-        except DamagedFileError as error:
-            raise InvalidInputError(f"{error}; rename it") from None
+    check_unicode("columns", tuple(recordings.columns))
     arrays.update(recordings.columns)
-    manifest = {"format": FORMAT, "sha256": {key: _digest(a) for key, a in arrays.items()}}
-    # First, so that a list of members that was cut off still has it.
-    arrays = {_MANIFEST: np.asarray(json.dumps(manifest)), **arrays}
     with atomic_write(target) as stream:
         _write_zip(stream, arrays, compress)
         if expands_too_much(sum(a.nbytes for a in arrays.values()), stream.tell()):
@@ -93,7 +81,6 @@ def write_npz(recordings: Recordings, path: str | Path, *, compress: bool = True
 
 
 def _write_zip(stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], compress: bool) -> None:
-    npy: Any = np.lib.format
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(stream, "w", method) as archive:
         for key, array in arrays.items():
@@ -101,15 +88,7 @@ def _write_zip(stream: IO[bytes], arrays: Mapping[str, npt.NDArray[Any]], compre
             info = zipfile.ZipInfo(f"{key}.npy")
             info.compress_type = method
             with archive.open(info, "w", force_zip64=True) as member:
-                npy.write_array(member, array, allow_pickle=False)
-
-
-def _digest(array: npt.NDArray[Any]) -> str:
-    """SHA-256 of type, shape and values of an array."""
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    digest = hashlib.sha256(f"{little.dtype.str} {array.shape} ".encode())
-    digest.update(little.data.cast("B") if array.size else b"")
-    return digest.hexdigest()
+                _NPY.write_array(member, array, allow_pickle=False)
 
 
 def read_npz(path: str | Path, *, allow_nan: bool = False) -> Recordings:
@@ -159,11 +138,9 @@ def from_arrays(
         return arrays[key].item() if key in arrays and arrays[key].size == 1 else None
 
     unit = arrays.get("unit", arrays.get("units"))
-    scale = scalar("scale")
-    if "scale" in arrays and scale is None:
-        raise DamagedFileError(f"{where}: 'scale' has shape {arrays['scale'].shape}, not one value")
-    if "fs" in arrays and arrays["fs"].size != 1:
-        raise DamagedFileError(f"{where}: 'fs' has shape {arrays['fs'].shape}, not one value")
+    for key in ("fs", "scale"):
+        if key in arrays and (arrays[key].size != 1 or arrays[key].dtype.kind not in "iuf"):
+            raise DamagedFileError(f"{where}: {key!r} is not one number")
     return cls(
         X,
         arrays.get("y"),
@@ -176,78 +153,67 @@ def from_arrays(
         name=scalar("name") or "",
         citation=scalar("citation") or "",
         licence=scalar("licence") or "",
-        scale=scale,
+        scale=scalar("scale"),
         allow_nan=allow_nan,
     )
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read all arrays of an ``.npz``, sizes checked first and nothing unpickled."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
     # One handle from first to last: another process may put a new file in the place of this one.
     with path.open("rb") as file:
-        return _read_open(path, file)
-
-
-def _read_open(path: Path, file: BinaryIO) -> dict[str, npt.NDArray[Any]]:
-    if not zipfile.is_zipfile(file):
-        file.seek(0)
-        if file.read(2) == b"PK":
-            raise TruncatedFileError(f"{path}: the end of the .npz file is missing; copy it again")
-        raise ForeignFileError(f"{path}: not an .npz file")
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    size = os.fstat(file.fileno()).st_size
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        _check_count(path, file, size, len(members))
-        check_expansion(path, sum(m.file_size for m in members), size)
-        for member in members:
-            key = member.filename.removesuffix(".npy")
-            where = f"{path} member {member.filename!r}"
-            if key == member.filename:
-                raise ForeignFileError(f"{where}: not a .npy array, so this is no .npz file")
-            check_inside(key, where)
-            if key in arrays:
-                raise DamagedFileError(f"{where}: is there twice")
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise DamagedFileError(f"{where}: is compressed in a way that .npz files never are")
-            try:
-                with archive.open(member) as stream:
-                    arrays[key] = read_npy(stream, member.file_size, where)
-                    stream.read(1)  # reaching the end makes zipfile compare the checksum
-            except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-                raise DamagedFileError(f"{where}: {error}; copy the file again") from error
-    if _MANIFEST in arrays:
-        _verify(arrays, path)
+        if not zipfile.is_zipfile(file):
+            file.seek(0)
+            if file.read(2) == b"PK":
+                raise TruncatedFileError(f"{path}: the end of the file is missing; copy it again")
+            raise ForeignFileError(f"{path}: not an .npz file")
+        size = os.fstat(file.fileno()).st_size
+        with zipfile.ZipFile(file) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            members = archive.infolist()
+            # zipfile does not compare the number of members with what the end of the file says.
+            file.seek(size - min(size, 22 + 65535))
+            end = file.read()
+            said = int.from_bytes(end[end.rfind(b"PK\5\6") :][10:12], "little")
+            if said not in (len(members), 0xFFFF):  # the latter where the number does not fit
+                raise DamagedFileError(f"{path}: lists {len(members)} of its {said} members")
+            twice = repeated([m.filename for m in members])
+            if twice:
+                raise DamagedFileError(f"{path}: member {listed(twice)} is there twice")
+            check_expansion(path, sum(m.file_size for m in members), size)
+            for member in members:
+                where = f"{path} member {member.filename!r}"
+                if not member.filename.endswith(".npy"):
+                    raise ForeignFileError(f"{where}: not a .npy array, so this is no .npz file")
+                with file_errors(Path(where), "an array"), archive.open(member) as stream:
+                    arrays[member.filename.removesuffix(".npy")] = _array(
+                        stream, member.file_size, where
+                    )
     return arrays
 
 
-def _check_count(path: Path, file: BinaryIO, size: int, found: int) -> None:
-    """Compare the number of members with what the end of the zip says, which zipfile does not."""
-    file.seek(size - min(size, 22 + 65535))
-    end = file.read()
-    said = int.from_bytes(end[end.rfind(b"PK\5\6") :][10:12], "little")
-    if said not in (found, 0xFFFF):  # the latter where the number does not fit
-        raise DamagedFileError(f"{path}: lists {found} of its {said} members; copy it again")
-
-
-def _verify(arrays: dict[str, npt.NDArray[Any]], path: Path) -> None:
-    """Compare arrays with the checksums written with them, which are then taken out."""
-    try:
-        manifest = json.loads(str(arrays.pop(_MANIFEST)[()]))
-        version, sums = manifest["format"], manifest["sha256"]
-        if type(version) is not int or not isinstance(sums, dict):
-            raise TypeError(f"format {version!r}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedFileError(f"{path}: its list of checksums cannot be read: {error}") from error
-    if version > FORMAT:
-        raise NewerFileError(
-            f"{path} has format {version}; this version reads up to {FORMAT}: update tensorcontrast"
+def _array(stream: IO[bytes], size: int, where: str) -> npt.NDArray[Any]:
+    """Read one ``.npy`` of ``size`` bytes; its header is checked before memory is taken."""
+    readers = {(1, 0): _NPY.read_array_header_1_0, (2, 0): _NPY.read_array_header_2_0}
+    shape, _, dtype = readers[_NPY.read_magic(stream)](stream)
+    if not dtype.itemsize or dtype.kind not in "biufUS":
+        raise DamagedFileError(
+            f"{where}: holds {dtype}, not plain numbers or text; pickles are never opened"
         )
-    odd = sorted(set(sums) ^ set(arrays))
-    if odd:
-        raise DamagedFileError(f"{path}: the members {odd} are not those that were written")
-    for key, array in arrays.items():
-        if _digest(array) != sums[key]:
-            raise DamagedFileError(
-                f"{path} member '{key}.npy': does not agree with its checksum; copy it again"
-            )
+    if min(shape, default=0) < 0 or prod(shape) * dtype.itemsize != size - stream.tell():
+        raise TruncatedFileError(
+            f"{where}: has {size} bytes, which is not an array of shape {shape} of {dtype}"
+        )
+    stream.seek(0)
+    array: npt.NDArray[Any] = _NPY.read_array(stream, allow_pickle=False)
+    stream.read(1)  # reaching the end makes zipfile compare the checksum
+    # NumPy would take any bytes as truth values and as text.
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise DamagedFileError(f"{where}: holds bytes that are neither true nor false")
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    if array.dtype.kind == "U" and array.size:
+        points = np.ascontiguousarray(array).view(np.uint32)
+        if points.max() > 0x10FFFF or ((points >= 0xD800) & (points < 0xE000)).any():
+            raise DamagedFileError(f"{where}: holds text that is not Unicode")
+    return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ def different_names(names: Sequence[str]) -> list[str]:
     >>> different_names(["EEG", "ECG", "EEG"])
     ['EEG', 'ECG', 'EEG 2']
     """
-    out: list[str] = []
+    out: dict[str, None] = {}
+    seen: Counter[str] = Counter()
     for name in names:
-        new, k = name, 1
-        while new in out:
-            k += 1
-            new = f"{name} {k}"
-        out.append(new)
-    return out
+        new = name
+        while new in out or not seen[name]:
+            seen[name] += 1
+            new = name if seen[name] == 1 else f"{name} {seen[name]}"
+        out[new] = None
+    return list(out)
 
 
 def picked(names: Sequence[str], channels: Sequence[str] | None, where: Path) -> list[int]:

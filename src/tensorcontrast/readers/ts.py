@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -92,7 +91,6 @@ def read_ts(
         header, first = _header(lines, source)
         classes = _classes(header, source)
         rows: list[npt.NDArray[np.float32]] = []
-        codes = {name: code for code, name in enumerate(classes or [])}
         labels: list[int] = []
         for number, line in enumerate(lines[first:], start=first + 1):
             stripped = line.strip()
@@ -100,7 +98,13 @@ def read_ts(
                 continue
             fields = stripped.split(":")
             if classes is not None:
-                labels.append(_label(fields.pop().strip(), codes, source, number))
+                label = fields.pop().strip()
+                if label not in classes:
+                    raise DamagedFileError(
+                        f"{source} line {number}: ends with {label[:40]!r}, which is none of the "
+                        f"classes {listed(classes)}"
+                    )
+                labels.append(classes.index(label))
             rows.append(_sample(fields, rows[0].shape if rows else None, source, number))
             if not allow_nan and np.isnan(rows[-1]).any():
                 channel = int(np.flatnonzero(np.isnan(rows[-1]).any(axis=1))[0])
@@ -158,15 +162,6 @@ def _classes(header: dict[str, str], where: Path) -> list[str] | None:
     return None
 
 
-def _label(label: str, codes: dict[str, int], where: Path, number: int) -> int:
-    if label not in codes:
-        raise DamagedFileError(
-            f"{where} line {number}: ends with {label[:40]!r}, which is none of the classes "
-            f"{listed(codes)}"
-        )
-    return codes[label]
-
-
 def _sample(
     fields: list[str], shape: tuple[int, ...] | None, where: Path, number: int
 ) -> npt.NDArray[np.float32]:
@@ -176,37 +171,30 @@ def _sample(
         )
     values: list[npt.NDArray[np.float32]] = []
     for channel, field in enumerate(fields):
-        words = re.sub(r"\?", "nan", field).split(",")
+        place = f"{where} line {number}: channel {channel}"
+        words = field.replace("?", "nan").split(",")
         length = shape[1] if shape is not None else len(values[0]) if values else len(words)
         if len(words) != length:
             raise FileError(
-                f"{where} line {number}: channel {channel} has {len(words)} points, but those "
-                f"before have {length}; unequal lengths need cutting or padding first"
+                f"{place} has {len(words)} points, but those before have {length}; unequal lengths "
+                "need cutting or padding first"
             )
         try:
-            double = np.array(words, dtype=np.float64)
+            with np.errstate(all="ignore"):
+                values.append(np.array(words, dtype=np.float64).astype(np.float32))
         except ValueError as error:
-            raise DamagedFileError(f"{where} line {number}: channel {channel}: {error}") from None
-        with np.errstate(all="ignore"):
-            single = double.astype(np.float32)
-        if np.isinf(single).any():
-            word = words[int(np.isinf(single).argmax())]
-            raise DamagedFileError(
-                f"{where} line {number}: channel {channel} holds {word[:40]!r}, which is out of "
-                "the range of float32"
-            )
-        values.append(single)
+            raise DamagedFileError(f"{place}: {error}") from None
+        if np.isinf(values[-1]).any():
+            word = words[int(np.isinf(values[-1]).argmax())]
+            raise DamagedFileError(f"{place} holds {word[:40]!r}, out of the range of float32")
     if not values:
         raise DamagedFileError(f"{where} line {number}: holds no channels")
     return np.stack(values)
 
 
 def _check_stated(header: dict[str, str], shape: tuple[int, ...], where: Path) -> None:
-    for key, found in (
-        ("dimensions", shape[0]),
-        ("dimension", shape[0]),
-        ("serieslength", shape[1]),
-    ):
+    sizes = {"dimensions": shape[0], "dimension": shape[0], "serieslength": shape[1]}
+    for key, found in sizes.items():
         stated = header.get(key, "")
         if stated.isdigit() and int(stated) not in (0, found):
             raise DamagedFileError(

@@ -70,7 +70,7 @@ def from_long_form(
     """Windows of a table with one row per sample, and a column with the id of its window."""
     for role, column in roles.items():
         if column is not None:
-            _need_column(frame, role, column, where)
+            positions(f"column for {role}:", [column], list(frame.columns))
     sample = str(roles["sample"])
     if not len(frame):
         raise TruncatedFileError(f"{where}: has a header but no rows")
@@ -122,10 +122,6 @@ def from_long_form(
         name=where.stem,
         allow_nan=allow_nan,
     )
-
-
-def _need_column(frame: Any, role: str, column: str, where: Path) -> None:
-    positions(f"column for {role}:", [column], list(frame.columns))
 
 
 def _check_rate(times: Any, n: int, layout: Layout, where: Path) -> None:

@@ -58,13 +58,9 @@ def concat(recordings: Sequence[Recordings], *, distinct_groups: bool = False) -
         columns=_columns(recs),
         units=None if any(rec.units is None for rec in recs) else first.units,
         name=names[0] if len(names) == 1 else "",
-        citation=_joined([rec.citation for rec in recs]),
-        licence=_joined([rec.licence for rec in recs]),
+        citation="; ".join(dict.fromkeys(rec.citation for rec in recs if rec.citation)),
+        licence="; ".join(dict.fromkeys(rec.licence for rec in recs if rec.licence)),
     )
-
-
-def _joined(texts: list[str]) -> str:
-    return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _checked(recordings: Sequence[Recordings]) -> list[Recordings]:
@@ -195,7 +191,10 @@ def _columns(recs: list[Recordings]) -> dict[str, AnyArray]:
             continue
         parts = [rec.columns[key] for rec in recs]
         if key == "recording" and all(part.dtype.kind in "iu" for part in parts):
-            parts = _counted_on(parts)
+            offset = 0  # positions go on where those before end
+            for k, part in enumerate(parts):
+                parts[k] = part.astype(np.int64) + offset
+                offset = int(parts[k].max()) + 1
         elif key == "recording" and _same_place(recs):
             names = _distinct_names(recs)
             parts = [
@@ -232,12 +231,3 @@ def _same_place(recs: list[Recordings]) -> bool:
             return True
         seen |= places
     return False
-
-
-def _counted_on(parts: list[AnyArray]) -> list[AnyArray]:
-    """Positions of recordings that go on where those before end."""
-    out, offset = [], 0
-    for part in parts:
-        out.append(part.astype(np.int64) + offset)
-        offset = int(out[-1].max()) + 1
-    return out

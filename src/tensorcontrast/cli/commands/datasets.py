@@ -96,15 +96,9 @@ def fetch_dataset(
             options["subjects"] = [int(s) for s in subjects.split(",")]
         except ValueError:
             raise UsageFailure(f"--subjects {subjects!r}: write numbers, such as 0,1,2") from None
-    loaders: dict[str, Any] = {
-        "watch": datasets.load_watch,
-        "har": datasets.load_har,
-        "sleep-edf": datasets.load_sleep_edf,
-        "ptb-xl": datasets.load_ptbxl,
-    }
     if _row(entry, data_home)["path"] is None:
         session.note(f"fetching {entry.title} ({entry.size}; {entry.licence})")
-    rec = loaders[name](**options)
+    rec = getattr(datasets, entry.loader)(**options)
     path = _row(entry, data_home)["path"]
     session.result(
         {
@@ -145,14 +139,6 @@ def _row(entry: DatasetInfo, home: Path | None) -> dict[str, Any]:
     from tensorcontrast.datasets.registry import find_data
 
     path = find_data(entry.name, home)
-    if path is None and entry.name == "watch":
-        from tensorcontrast.datasets.watch import _find
-        from tensorcontrast.errors import DataNotFoundError
-
-        try:
-            path = _find(None, home)
-        except DataNotFoundError:
-            path = None
     return {
         "name": entry.name,
         "title": entry.title,

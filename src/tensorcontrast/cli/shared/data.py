@@ -332,13 +332,8 @@ def _load(data: str, options: Reading, windows: Windows | None) -> tuple[Recordi
             return datasets.load_watch(download=False), True
         length, overlap = windows.sizes(50.0)
         return datasets.load_watch(download=False, window_s=length / 50.0, overlap=overlap), True
-    loaders = {
-        "har": datasets.load_har,
-        "sleep-edf": datasets.load_sleep_edf,
-        "ptb-xl": datasets.load_ptbxl,
-    }
     try:
-        return loaders[data](download=False), False
+        return getattr(datasets, datasets.info(data)[0].loader)(download=False), False
     except DataNotFoundError as error:
         what = str(error).partition("\nor name the place")[0]
         raise DataNotFoundError(
