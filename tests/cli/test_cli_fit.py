@@ -67,7 +67,7 @@ def test_the_summary_for_people_and_quiet(cli, data, tmp_path, small):
     assert done.err == ""
     done = cli("fit", data, "-o", tmp_path / "b.tcm", *small, "--quiet")
     assert (done.code, done.out, done.err) == (0, "", "")
-    assert (tmp_path / "b.tcm").read_bytes()[:7] == b"TCMODEL"
+    assert (tmp_path / "b.tcm").read_bytes()[:4] == b"PK\x03\x04"
 
 
 def test_seeds_make_the_same_file(cli, data, tmp_path, small):

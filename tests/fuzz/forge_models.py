@@ -1,15 +1,11 @@
-"""Model files, with checksums that agree again after the forgery."""
+"""Model files, small ones."""
 
-import copy
-import hashlib
-import json
-import struct
 import tempfile
 import warnings
 from pathlib import Path
 
 import numpy as np
-from mutate import Seed, damage
+from mutate import Seed
 
 from tensorcontrast import CPD, ContrastiveFeatures, SpectrogramTensor
 from tensorcontrast.io.model_files import save_model
@@ -54,56 +50,3 @@ def neural_seeds() -> list[Seed]:
             save_model(model, path)
             out.append(Seed({"m.tcm": path.read_bytes()}, "m.tcm"))
     return out
-
-
-def forge_model(rng, seed: Seed) -> Seed:
-    raw = seed.files[seed.entry]
-    magic, version, zero, _, length = struct.unpack_from("<8sIIQQ", raw)
-    header = json.loads(raw[32 : 32 + length])
-    start = -(-(32 + length) // 64) * 64
-    body = bytearray(raw[start:-32])
-    for _ in range(rng.choice((1, 1, 2))):
-        if rng.random() < 0.7:
-            _forge_json(rng, header)
-        elif body:
-            at = rng.randrange(len(body))
-            body[at : at + 4] = rng.randbytes(min(4, len(body) - at))
-    text = json.dumps(header).encode()
-    if rng.random() < 0.1:
-        text = damage(rng, text)
-    if rng.random() < 0.05:
-        version = rng.choice((0, 2, 2**32 - 1))
-    start = -(-(32 + len(text)) // 64) * 64
-    total = start + len(body) + 32
-    out = struct.pack("<8sIIQQ", magic, version, zero, total, len(text)) + text
-    out += bytes(start - len(out)) + bytes(body)
-    return Seed({seed.entry: out + hashlib.sha256(out).digest()}, seed.entry)
-
-
-_VALUES = [None, True, -1, 0, 1, 2, 3, 10**6, 10**18, 1e308, 0.5, "x", "", "auto", [], {},
-           {"float": "nan"},
-           {"float": "inf"}, {"list": []}, {"tuple": [1, 2]}, {"array": "center_"},
-           {"array": "none"},
-           {"dict": {}}, {"strings": ["a"]}, {"augment": {"kind": "Jitter"}}, {"estimator": {}},
-           {"tensor_noise": {"scale": -1}}, "<f8", "|b1", "|O", [10**9, 10**9], [2, 3]]  # fmt: skip
-
-
-def _forge_json(rng, header) -> None:
-    """Another value, or none, somewhere in the header."""
-    place = header
-    while True:
-        keys = list(place) if isinstance(place, dict) else range(len(place))
-        if not len(keys):
-            return
-        key = rng.choice(list(keys))
-        child = place[key]
-        if isinstance(child, dict | list) and child and rng.random() < 0.85:
-            place = child
-            continue
-        if rng.random() < 0.15:
-            del place[key]
-        elif rng.random() < 0.15 and isinstance(place, list):
-            place.extend([copy.deepcopy(child)] * rng.choice((1, 200)))
-        else:
-            place[key] = copy.deepcopy(rng.choice(_VALUES))
-        return

@@ -19,7 +19,7 @@ from tensorcontrast.errors import TensorContrastError
 
 @dataclass(frozen=True)
 class Target:
-    """A format: its whole files, how they are read, and forgeries beyond plain damage."""
+    """A format: its whole files, how they are read, and forgeries beyond plain damage, if any."""
 
     name: str
     seeds: object
@@ -41,7 +41,7 @@ class Target:
     def case(self, rng: random.Random, seeds: list[Seed]) -> tuple[Seed, Seed, bool]:
         """The seed, the mutated files, and whether checksums were made to agree again."""
         seed = rng.choice(seeds)
-        if rng.random() < 0.5:
+        if self.forge is None or rng.random() < 0.5:
             name = rng.choice(sorted(seed.files))
             files = {**seed.files, name: damage(rng, seed.files[name])}
             return seed, Seed(files, seed.entry), False
@@ -58,11 +58,11 @@ TARGETS = {
         Target("edf", signals.edf_seeds, signals.forge_edf),
         Target("wfdb", signals.wfdb_seeds, signals.forge_wfdb),
         Target("ts", signals.ts_seeds, signals.forge_ts),
-        Target("model", models.model_seeds, models.forge_model, checksummed=True, model=True),
+        Target("model", models.model_seeds, None, checksummed=True, model=True),
         Target(
             "neural",
             models.neural_seeds,
-            models.forge_model,
+            None,
             checksummed=True,
             model=True,
             share=0.125,

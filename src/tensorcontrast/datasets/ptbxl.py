@@ -191,7 +191,7 @@ def _table(file: Path, numbers: Sequence[str], filled: Sequence[str], others: Se
         raise DataNotFoundError(f"{file}: no such file, but PTB-XL needs it")
     pandas = optional("pandas", "data")
     with file_errors(file, "a table of PTB-XL"):
-        table = pandas.read_csv(file, index_col=0, dtype={"scp_codes": str})
+        table = pandas.read_csv(file, index_col=0, dtype={"scp_codes": str}, low_memory=False)
         absent = [name for name in (*filled, *others) if name not in table.columns]
         if absent:
             raise ForeignFileError(f"{file}: has no column {listed(absent)}")
