@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorcontrast.augment.base import Compose, require
-from tensorcontrast.augment.rotate import Rotate3D
+from tensorcontrast.augment.rotate import Rotate3D, find_triples
 from tensorcontrast.augment.signal import (
     BandPass,
     ChannelMix,
@@ -78,7 +78,7 @@ def paper(
     if dataset != "har":
         return Compose(steps)
     names = HAR_CHANNELS if channels is None else tuple(map(str, channels))
-    return Compose((*steps, Rotate3D(names, max_angle=45.0)))
+    return Compose((*steps, Rotate3D(find_triples(names))))
 
 
 def gentle() -> Compose:
