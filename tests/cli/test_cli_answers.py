@@ -325,21 +325,20 @@ def test_edf_annotations_are_read_by_mne_and_by_edfio(cli, place, trained, tmp_p
 
 
 def test_one_file_per_recording(cli, place, trained, tmp_path):
+    edfio = pytest.importorskip("edfio")
     words = ["predict", trained[0], place / "S*.csv", "--merge", "--json"]
-    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
+    done = cli(*words, "-o", tmp_path / "of-{recording}.edf")
     assert done.code == 0, done.err
-    files = [tmp_path / f"of-S{k}.txt" for k in (1, 2, 3)]
+    files = [tmp_path / f"of-S{k}.edf" for k in (1, 2, 3)]
     assert done.json["answers"] == [str(file) for file in files]
     assert sorted(tmp_path.iterdir()) == files
     assert cli(*words, "-o", tmp_path / "a.csv").code == 0
     rows = [r for r in rows_of(tmp_path / "a.csv") if r["recording"] == "S2.csv"]
-    lines = [line.split(",") for line in files[1].read_text().splitlines()[2:]]
-    assert [(float(a), name) for a, _, name in lines] == [
-        (float(r["start_s"]), r["label"]) for r in rows
-    ]
+    notes = edfio.read_edf(files[1]).annotations
+    assert [(a.onset, a.text) for a in notes] == [(float(r["start_s"]), r["label"]) for r in rows]
     files[0].unlink()
-    done = cli(*words, "-o", tmp_path / "of-{recording}.txt")
-    assert (done.code, "of-S2.txt exists" in done.err) == (3, True)
+    done = cli(*words, "-o", tmp_path / "of-{recording}.edf")
+    assert (done.code, "of-S2.edf exists" in done.err) == (3, True)
     assert not files[0].exists()
 
 
