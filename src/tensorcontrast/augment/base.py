@@ -60,7 +60,7 @@ class Augmentation:
         ndarray
             New array of the same shape and dtype.
         """
-        X = as_signals(X, way="")
+        X = as_signals(X)
         if X.dtype.kind != "f":
             raise InvalidInputError(
                 f"X holds {X.dtype}, which cannot keep the augmented values; "

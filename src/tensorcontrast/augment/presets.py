@@ -126,7 +126,7 @@ def standard(signals: Any) -> Compose:
     >>> [type(step).__name__ for step in augment.standard(X).steps]
     ['Crop', 'TimeStretch', 'ChannelMix', 'Jitter', 'Scale']
     """
-    signals = as_signals(signals, way="")
+    signals = as_signals(signals)
     n_channels, n_times = signals.shape[1:]
     steps: list[Any] = []
     if n_times >= 4:

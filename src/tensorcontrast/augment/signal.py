@@ -365,7 +365,7 @@ class ChannelMix(Augmentation):
         strength : float, default=0.3
             See the class.
         """
-        X = as_float(as_signals(X, way=""))
+        X = as_float(as_signals(X))
         require(len(X) > 0, "X holds no window; ChannelMix.from_signals needs at least one")
         check_finite(X, limit=float(np.finfo(np.float64).max) ** 0.5 / X.shape[2])
         means, moving = _without_mean(X)

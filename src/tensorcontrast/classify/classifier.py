@@ -237,13 +237,12 @@ class ContrastiveClassifier(
         if features.n_jobs is None:
             params["n_jobs"] = self.n_jobs
         extractor = changed(features, **params)
-        masked = extractor.missing == "mask"
-        if masked and self.classifier == "blocks":
+        if extractor.missing == "mask" and self.classifier == "blocks":
             raise InvalidInputError(
                 "classifier='blocks' needs windows without missing values, but the features have "
                 "missing='mask'; pass classifier='auto', or fill the gaps"
             )
-        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        given = _Given.read(X, y, groups, recording, self.smooth is not None)
         signals = X if isinstance(X, Recordings) else given.signals
         kept = extractor.fit_and_keep(signals, windows=given.windows, **options)
         assert kept is not None  # these windows were asked for
@@ -301,8 +300,7 @@ class ContrastiveClassifier(
         """
         model = cls(clone(features), **params)
         checks.check_parameters(model)
-        masked = features.missing == "mask"
-        given = _Given.read(X, y, groups, recording, masked, model.smooth is not None)
+        given = _Given.read(X, y, groups, recording, model.smooth is not None)
         kept = features.keep(X, given.windows)
         rng = checks.generator(model.random_state)
         assign_learned(model, model._learn_on(features, kept, given, rng))
@@ -325,8 +323,7 @@ class ContrastiveClassifier(
         """
         check_is_fitted(self, "coef_")
         checks.check_parameters(self)
-        masked = self.extractor_.missing == "mask"
-        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        given = _Given.read(X, y, groups, recording, self.smooth is not None)
         self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
         if rows is not None:
             rows = self._checked_rows(rows, len(given.signals))
@@ -559,7 +556,7 @@ class ContrastiveClassifier(
 
     def _checked_signals(self, X: Any) -> Array:
         """Signals of X, of the kind of those of the fit."""
-        signals = _signals(X, self.extractor_.missing == "mask")
+        signals = _signals(X)
         if signals.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {signals.shape[1]} features, but {type(self).__name__} is expecting "
@@ -748,11 +745,9 @@ class _Given:
         return np.union1d(evenly(len(self.signals), MAX_WINDOWS), self.labelled)
 
     @classmethod
-    def read(
-        cls, X: Any, y: Any, groups: Any, recording: Any, masked: bool, ordered: bool
-    ) -> _Given:
+    def read(cls, X: Any, y: Any, groups: Any, recording: Any, ordered: bool) -> _Given:
         """Read signals, labels and groups; ``ordered`` where neighbours must be known."""
-        signals = _signals(X, masked)
+        signals = _signals(X)
         labels = _labels(X, y, len(signals))
         _check_classes(labels)
         if groups is None and isinstance(X, Recordings):
@@ -764,7 +759,7 @@ class _Given:
         return cls(signals, labels, groups, runs)
 
 
-def _signals(X: Any, missing: bool) -> Array:
+def _signals(X: Any) -> Array:
     """Signals [n, channel, time]; arrays of objects that are all numbers become numbers."""
     if isinstance(X, Recordings):
         return X.X
@@ -775,7 +770,7 @@ def _signals(X: Any, missing: bool) -> Array:
             f"X has one dimension {np.shape(X)}, but [n, channel, time] is needed. Reshape your "
             "data: for one window of one channel use X[np.newaxis, np.newaxis]"
         )
-    return as_signals(X, missing=missing)
+    return as_signals(X)
 
 
 def _labels(X: Any, y: Any, n_windows: int) -> Labels:
