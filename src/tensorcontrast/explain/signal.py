@@ -32,8 +32,8 @@ Array = NDArray[Any]
 MAX_VALUES = 2**21
 
 
-def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[Array, Array]:
-    """Contributions of channels and times to features.
+def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> Array:
+    """Contributions (n, c, s, r) of channels and times to features; they sum to these.
 
     Parameters
     ----------
@@ -43,18 +43,10 @@ def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[
         Windows without missing values.
     spread : (t, s) array, optional
         Sums samples to s parts of the window, such as tenths. Default: every sample for itself.
-
-    Returns
-    -------
-    contributions : (n, c, s, r) array
-    rest : (n, r) array
-        What blocks other than spectrograms and random convolutions add, which is nowhere in the
-        signal. With it, the contributions of a window sum to its features.
     """
     n, c, t = X.shape
     spread = np.eye(t) if spread is None else np.asarray(spread, dtype=np.float64)
     made = np.zeros((n, c, spread.shape[1], out.n_features))
-    rest = np.zeros((n, out.n_features))
     for block in out.blocks:
         part: Callable[[BlockReadOut, Array, list[Array]], Array]
         if isinstance(block.transformer, SpectrogramTensor):
@@ -62,15 +54,12 @@ def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[
             window = make_window(made_by.window, made_by.n_fft_)
             frames = frame_places(window, made_by.hop_, len(made_by.times_), t)
             part, places = _of_spectrogram, [frames @ spread]
-        elif isinstance(block.transformer, ConvolutionFeatures):
-            part, places = _of_convolution, _kernel_spreads(block.transformer, spread)
         else:
-            rest += block.parts(X)
-            continue
+            part, places = _of_convolution, _kernel_spreads(block.transformer, spread)
         step = _windows_at_a_time(block, X)
         for start in range(0, n, step):
             made[start : start + step] += part(block, X[start : start + step], places)
-    return made, rest
+    return made
 
 
 def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
