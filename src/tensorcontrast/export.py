@@ -471,12 +471,11 @@ def _features(g: _Graph, features: ContrastiveFeatures, values: list[str]) -> st
 def _answers(g: _Graph, signals: _Signals, model: ContrastiveClassifier, whole: str) -> None:
     """Make ``label`` and ``probabilities``: what :class:`.ClassifierRows` and ``answers`` do."""
     values = _values(g, signals, model.extractor_)
-    maker, parts = model._classifier_rows, []
-    if maker.mean is not None:
-        W = g.cast(_features(g, model.extractor_, values), np.float64)
-        W = g.add("Sub", W, g.constant(maker.mean))
-        W = g.add("Div", W, g.constant(maker.deviation))
-        parts.append(g.add("Mul", _normalised(g, W), g.constant(np.float64(FEATURE_LENGTH))))
+    maker = model._classifier_rows
+    W = g.cast(_features(g, model.extractor_, values), np.float64)
+    W = g.add("Sub", W, g.constant(maker.mean))
+    W = g.add("Div", W, g.constant(maker.deviation))
+    parts = [g.add("Mul", _normalised(g, W), g.constant(np.float64(FEATURE_LENGTH)))]
     for value, of_values in zip(values, maker.maps, strict=False):
         row = g.cast(_mapped(g, value, of_values), np.float64)
         length = g.constant(np.float64(1 / np.sqrt(len(maker.maps))))

@@ -132,17 +132,14 @@ def test_a_rare_class_does_not_win_where_windows_say_little(rec):
     assert (fitted.predict(rec) == 0).mean() > 0.9
 
 
-def test_arrays_say_which_windows_follow_each_other(rec):
-    recording = rec.columns["recording"]
-    fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)
+def test_windows_without_times_are_in_order(rec):
+    plain = Recordings(rec.X, columns={"recording": rec.columns["recording"]})
+    fitted = small(smooth="viterbi", dwell=20).fit(plain, rec.y)
     np.testing.assert_allclose(fitted.transitions(), [[0.95, 0.05], [0.05, 0.95]])
     assert fitted.stay_ > 0.95
-    answers = fitted.predict(rec.X, recording=recording)
-    assert answers.shape == (160,)
-    with pytest.raises(InvalidInputError, match="pass recording="):
+    assert fitted.predict(plain).shape == (160,)
+    with pytest.raises(InvalidInputError, match="'recording'"):
         fitted.predict(rec.X)
-    with pytest.raises(InvalidInputError, match="recording has 3 labels"):
-        fitted.predict(rec.X, recording=[0, 0, 1])
 
 
 def test_nothing_to_learn_transitions_from(rec):

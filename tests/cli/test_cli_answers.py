@@ -167,7 +167,6 @@ def test_one_label_alone_is_told(cli, place, tmp_path):
     ("words", "message"),
     [
         (["--missing", "guess"], "--missing 'guess': use error or mask"),
-        (["--classifier", "forest"], "--classifier 'forest': use auto, features or blocks"),
         (["--dwell", "1"], "--dwell 1 is not above 1"),
         (["--resume"], "--resume goes on from the file"),
     ],
@@ -463,18 +462,11 @@ def test_what_decides_is_told(cli, place, trained, tmp_path):
     words = ["evaluate", path, "--test", place / "tomorrow.csv", "--labels", place / "truth.csv"]
     done = cli(*words, "-o", page, "--json")
     assert done.code == 0, done.err
-    alone = done.json["decided_by"]["same_alone"]
-    assert set(alone) == {"features", "blocks"} and 0.5 < min(alone.values()) <= 1
     text = page.read_text(encoding="utf-8")
     assert "logistic regression on 6 features" in text and "How sure the answers are" in text
-    assert f"same answer for {alone['blocks']:.1%}" in text
     assert "--labels" in text.partition("How to get this again")[2]
     shown = cli(*train_words(place), "-o", tmp_path / "m.tcm")
     assert "decided by" in shown.out and "a class lasts" in shown.out
-    done = cli(*train_words(place), "--classifier", "features", "-o", tmp_path / "n.tcm", "--json")
-    assert (done.json["decided_by"]["n_components"], done.json["decided_by"]["blocks"]) == (0, [])
-    done = cli("evaluate", tmp_path / "n.tcm", *words[2:], "--json")
-    assert done.json["decided_by"]["same_alone"] == {}
 
 
 def test_windows_without_times(cli, recordings, data, tmp_path):
