@@ -44,9 +44,6 @@ OPSET = 18
 IR_VERSION = 8
 """Version of the ONNX file format that goes with it."""
 
-MAX_FILE_BYTES = 2**31 - 1
-"""Largest file that the format allows."""
-
 MAX_WINDOWS_PER_RUN = 64
 """Windows that :func:`compare_onnx` gives a runtime at a time, which bounds the memory."""
 
@@ -301,17 +298,8 @@ def _model_proto(onnx: Any, model: Any) -> Any:
     texts = {k: json.dumps(v, ensure_ascii=False) for k, v in properties.items() if v is not None}
     own = {"model": type(model).__name__, "tensorcontrast_version": __version__}
     helper.set_model_props(proto, texts | own)
-    _check_size(proto.ByteSize())
     onnx.checker.check_model(proto)
     return proto
-
-
-def _check_size(n_bytes: int) -> None:
-    if n_bytes > MAX_FILE_BYTES:
-        raise InvalidInputError(
-            f"the graph has {n_bytes:,} bytes, and ONNX files have at most {MAX_FILE_BYTES:,}; fit "
-            "with fewer channels or n_components"
-        )
 
 
 # ------------------------------------------------------------------ signals

@@ -375,8 +375,6 @@ def classifier_view(model: ContrastiveClassifier, recordings: Recordings) -> Mod
                 plot_curve({name: np.asarray(values) for name, values in curve.items()}),
             )
         )
-    elif validation["accuracy"] is not None:
-        notes.append("The model file is of a version that kept no reliability curve.")
     figures.append(
         FigureItem(
             "classifier-contributions",
