@@ -64,19 +64,18 @@ def test_the_probability_of_staying_is_learned_from_scattered_labels():
     for _ in range(6000):
         classes.append(rng.choice(3, p=transitions[classes[-1]]))
     codes = np.where(rng.random(6001) < 0.3, classes, -1)
-    found = smoothing.learn_stay([np.arange(6001)], codes, PRIOR)
+    found, _ = smoothing.learn_transitions([np.arange(6001)], codes, PRIOR)
     assert found == pytest.approx(0.9, abs=0.03)
-    assert (
-        smoothing.learn_stay([np.arange(1), np.arange(1, 3)], np.array([0, -1, 1]), PRIOR) is None
-    )
+    runs = [np.arange(1), np.arange(1, 3)]
+    assert smoothing.learn_transitions(runs, np.array([0, -1, 1]), PRIOR) == (None, None)
 
 
 def test_labelled_neighbours_correct_the_transitions():
     prior = np.array([0.5, 0.25, 0.25])
     codes = np.array([0, 1, 0, 1, -1, 2, -1, 2])
     runs = [np.arange(4), np.arange(4, 8)]
-    before = smoothing.transition_matrix(0.8, prior)
-    found = smoothing.learn_transitions(runs, codes, 0.8, prior)
+    stay, found = smoothing.learn_transitions(runs, codes, prior)
+    before = smoothing.transition_matrix(stay, prior)
     np.testing.assert_allclose(found[0], (20 * before[0] + [0, 2, 0]) / 22)
     np.testing.assert_allclose(found[1], (20 * before[1] + [1, 0, 0]) / 21)
     np.testing.assert_allclose(found[2], before[2])  # labels two windows apart do not count

@@ -314,7 +314,8 @@ class ContrastiveClassifier(
         by_group = own_groups is not None and len(np.unique(own_groups)) > 1
         by = "group" if by_group else "window"
         n_labels = np.bincount(codes, minlength=n_classes)
-        stay, transitions = _learn_transitions(given.runs, labels.codes, n_labels)
+        prior = n_labels / n_labels.sum()
+        stay, transitions = smoothing.learn_transitions(given.runs, labels.codes, prior)
         if self.smooth is not None and self.dwell is None and transitions is None:
             raise _no_transitions()
         return {
@@ -342,7 +343,8 @@ class ContrastiveClassifier(
         codes : (n,) int array
             Place of the class of each window in ``classes_``; −1 for unknown.
         """
-        self.stay_, self.transitions_ = _learn_transitions(runs, codes, self.n_labels_)
+        prior = self.n_labels_ / self.n_labels_.sum()
+        self.stay_, self.transitions_ = smoothing.learn_transitions(runs, codes, prior)
         return self
 
     def transitions(self) -> Array:
@@ -665,17 +667,6 @@ def softmax(scores: Array) -> Array:
     """Probabilities (n, k) of scores."""
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _learn_transitions(
-    runs: list[NDArray[np.intp]], codes: Array, n_labels: Array
-) -> tuple[float | None, Array | None]:
-    """Return how likely a class stays, and how classes follow each other; None if unknown."""
-    prior = n_labels / n_labels.sum()
-    stay = smoothing.learn_stay(runs, codes, prior)
-    if stay is None:
-        return None, None
-    return stay, smoothing.learn_transitions(runs, codes, stay, prior)
 
 
 def _no_transitions() -> InvalidInputError:
