@@ -49,26 +49,19 @@ def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> Array:
     made = np.zeros((n, c, spread.shape[1], out.n_features))
     for block in out.blocks:
         part: Callable[[BlockReadOut, Array, list[Array]], Array]
-        if isinstance(block.transformer, SpectrogramTensor):
-            made_by = block.transformer
+        made_by, dims = block.transformer, block.centre.shape
+        if isinstance(made_by, SpectrogramTensor):
             window = make_window(made_by.window, made_by.n_fft_)
             frames = frame_places(window, made_by.hop_, len(made_by.times_), t)
             part, places = _of_spectrogram, [frames @ spread]
+            per_window = dims[0] * dims[1] * len(made_by.times_)
         else:
-            part, places = _of_convolution, _kernel_spreads(block.transformer, spread)
-        step = _windows_at_a_time(block, X)
+            part, places = _of_convolution, _kernel_spreads(made_by, spread)
+            per_window = made_by._engine.positions * dims[0] * max(c, out.n_features)
+        step = max(1, MAX_VALUES // per_window)
         for start in range(0, n, step):
             made[start : start + step] += part(block, X[start : start + step], places)
     return made
-
-
-def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
-    transformer, (_, c, t) = block.transformer, X.shape
-    if isinstance(transformer, ConvolutionFeatures):
-        per_window = -(-t // transformer.stride_) * block.centre.shape[0]
-        return int(max(1, MAX_VALUES // (per_window * max(c, block.weights.shape[-1]))))
-    per_window = int(np.prod(block.centre.shape[:2])) * len(transformer.times_)
-    return max(1, MAX_VALUES // per_window)
 
 
 # --------------------------------------------------------------------------- spectrogram
@@ -118,10 +111,10 @@ def frame_places(window: Array, hop: int, n_frames: int, n_times: int) -> Array:
 
 def _kernel_spreads(convolution: ConvolutionFeatures, spread: Array) -> list[Array]:
     """Shares (i, s) of positions in parts of the window, for each dilation."""
-    t, stride = len(spread), convolution.stride_
-    count = -(-t // stride)
+    stride, count = convolution.stride_, convolution._engine.positions
     return [
-        kernel_places(int(d), stride, count, t) @ spread / count for d in convolution.dilations_
+        kernel_places(int(d), stride, count, len(spread)) @ spread / count
+        for d in convolution.dilations_
     ]
 
 
