@@ -90,11 +90,11 @@ def judged(
                 model.fit(*_with_labels(rec, np.union1d(unlabelled, rows), rows))
             if smooth:  # all windows of the labelled people, to know how far labels are apart
                 rows = np.sort(draw.split.train)
-            X, y = _with_labels(rec, rows, draw.labelled)
+            _, y = _with_labels(rec, rows, draw.labelled)
             groups = None if rec.groups is None else rec.groups[rows]
             order = _sequence(rec)
             model.set_params(smooth=None)
-            model.refit(X, y, groups=groups, recording=order[rows] if smooth else None)
+            model.refit(_in_order(rec, rows, order), y, groups=groups)
             yield {"budget": budget, **_scores(model, rec, np.sort(draw.split.test), order, smooth)}
 
 
@@ -110,6 +110,11 @@ def _sequence(rec: Recordings) -> NDArray[np.str_]:
     columns = [rec.columns[name] for name in ("recording", "night") if name in rec.columns]
     groups = np.zeros(len(rec)) if rec.groups is None else rec.groups
     return np.array([" ".join(map(str, row)) for row in zip(groups, *columns, strict=True)])
+
+
+def _in_order(rec: Recordings, rows: NDArray[np.int64], order: NDArray[np.str_]) -> Recordings:
+    columns = {"recording": order[rows]}
+    return Recordings(rec.X[rows], fs=rec.fs, channels=rec.channels, columns=columns)
 
 
 def _scores(
@@ -130,7 +135,7 @@ def _scores(
         out[name] = expected_calibration_error(sure, answers == truth)
     if smooth:
         model.set_params(smooth="viterbi")
-        found = model.predict(rec.X[test], recording=order[test])
+        found = model.predict(_in_order(rec, test, order))
         out["smoothed"] = float((found == truth).mean())
         out["stay"] = float(model.stay_ or 0)
     return out

@@ -35,66 +35,38 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 # ---------------------------------------------------------------------------- masked arrays
 
 
-def test_masked_signals_are_missing_values_or_an_error():
-    wanted = features(missing="mask").fit(GAPS)
-    model = features(missing="mask").fit(MASKED)
-    np.testing.assert_array_equal(model.transform(MASKED), wanted.transform(GAPS))
+def test_masked_signals_are_an_error():
     plain = features().fit(X)
-    message = r"masked.*X\[3, 1, 5\]"
-    for call in (features().fit, plain.transform, plain.tensors):
-        with pytest.raises(InvalidInputError, match=message):
-            call(MASKED)
-    np.testing.assert_array_equal(
-        SpectrogramTensor(missing="mask").fit_transform(MASKED),
-        SpectrogramTensor(missing="mask").fit_transform(GAPS),
-    )
-    with pytest.raises(InvalidInputError, match=message):
-        SpectrogramTensor().fit(MASKED)
-    with pytest.raises(InvalidInputError, match="masked"):
-        Jitter()(MASKED, 0)
-
-
-def test_masked_recordings():
-    with pytest.raises(InvalidInputError, match="masked"):
-        Recordings(MASKED)
-    np.testing.assert_array_equal(Recordings(MASKED, allow_nan=True).X, GAPS)
-    long = np.ma.concatenate(list(MASKED[:10]), axis=1)
-    with pytest.raises(InvalidInputError, match="NaN"):
-        Recordings.from_signals([long], window=64)
+    some = SpectrogramTensor(missing="mask")
+    for call in (
+        features(missing="mask").fit,
+        plain.transform,
+        plain.tensors,
+        some.fit,
+        Recordings,
+        lambda x: Recordings(x, allow_nan=True),
+        lambda x: Recordings.from_signals([x[0]], window=32),
+        lambda x: Jitter()(x, 0),
+    ):
+        for masked in (MASKED[3:], list(MASKED[3:])):
+            with pytest.raises(InvalidInputError, match="masked"):
+                call(masked)
 
 
 @pytest.mark.parametrize("cls", [CPD, ATD, PLC])
 def test_masked_tensors_in_every_method(cls):
     masked = np.ma.MaskedArray(np.where(T_HIDDEN, -1e9, T), mask=T_HIDDEN)
-    gaps = np.where(T_HIDDEN, np.nan, T)
     options = {"rank": 2, "random_state": 0, "max_iter": 5, "tol": 0}
-    if cls is not ATD:
-        model, wanted = (cls(missing="mask", **options).fit(x) for x in (masked, gaps))
-        np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
-        assert model.score(masked) == wanted.score(gaps)
     plain = cls(**options).fit(T)
     for call in (cls(**options).fit, plain.transform, plain.score):
-        with pytest.raises(InvalidInputError, match="masked"):
-            call(masked)
+        for given in (masked, list(masked), [list(window) for window in masked]):
+            with pytest.raises(InvalidInputError, match="masked"):
+                call(given)
     if cls is ATD:
         with pytest.raises(InvalidInputError, match="masked"):
             cls(**options).fit(T, view=masked)
     with pytest.raises(InvalidInputError, match="W is a masked array"):
         plain.inverse_transform(np.ma.masked_less(plain.transform(T), 0))
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", ">f8"])
-def test_masked_arrays_of_any_type(dtype):
-    values = (10 * T).astype("int8").astype(dtype)
-    masked = np.ma.MaskedArray(values, mask=T_HIDDEN)
-    gaps = np.where(T_HIDDEN, np.nan, values.astype("float32")).astype("float64")
-    options = {"rank": 2, "random_state": 0, "missing": "mask", "dtype": "float64", "max_iter": 5}
-    model, wanted = (CPD(tol=0, **options).fit(x) for x in (masked, gaps))
-    np.testing.assert_array_equal(model.transform(masked), wanted.transform(gaps))
-    # NumPy drops the masks of a list.
-    for parts in (list(masked), [list(window) for window in masked]):
-        listed = CPD(tol=0, **options).fit(parts)
-        np.testing.assert_array_equal(listed.factors_[0], model.factors_[0])
 
 
 @pytest.mark.parametrize("mask", [np.ma.nomask, False, np.zeros(X.shape, bool)])
@@ -112,7 +84,7 @@ def test_masked_blocks_of_dask_are_an_error():
     hidden = da.ma.masked_array(lazy, da.from_array(HIDDEN, chunks=lazy.chunks))
     with pytest.raises(InvalidInputError, match="masked"):
         features().fit(hidden)
-    with pytest.raises(InvalidInputError, match="missing='mask'"):
+    with pytest.raises(InvalidInputError, match="masked"):
         features().fit(X).transform(hidden).compute()
     with pytest.raises(InvalidInputError, match="masked"):
         CPD(rank=2).fit(hidden)

@@ -68,11 +68,6 @@ def test_one_window_has_the_answers_of_a_batch(classifier):
     np.testing.assert_allclose(
         classifier.predict_proba(REC[:1]), classifier.predict_proba(REC)[:1], atol=1e-5
     )
-    for which in ("features", "blocks"):
-        other = ContrastiveClassifier(classifier.features, which, random_state=0).fit(REC)
-        np.testing.assert_allclose(
-            other.predict_proba(X[:1]), other.predict_proba(X)[:1], atol=1e-5
-        )
 
 
 def test_bad_windows_are_refused_as_in_a_batch(classifier):

@@ -44,9 +44,6 @@ OPSET = 18
 IR_VERSION = 8
 """Version of the ONNX file format that goes with it."""
 
-MAX_FILE_BYTES = 2**31 - 1
-"""Largest file that the format allows."""
-
 MAX_WINDOWS_PER_RUN = 64
 """Windows that :func:`compare_onnx` gives a runtime at a time, which bounds the memory."""
 
@@ -301,17 +298,8 @@ def _model_proto(onnx: Any, model: Any) -> Any:
     texts = {k: json.dumps(v, ensure_ascii=False) for k, v in properties.items() if v is not None}
     own = {"model": type(model).__name__, "tensorcontrast_version": __version__}
     helper.set_model_props(proto, texts | own)
-    _check_size(proto.ByteSize())
     onnx.checker.check_model(proto)
     return proto
-
-
-def _check_size(n_bytes: int) -> None:
-    if n_bytes > MAX_FILE_BYTES:
-        raise InvalidInputError(
-            f"the graph has {n_bytes:,} bytes, and ONNX files have at most {MAX_FILE_BYTES:,}; fit "
-            "with fewer channels or n_components"
-        )
 
 
 # ------------------------------------------------------------------ signals
@@ -471,12 +459,11 @@ def _features(g: _Graph, features: ContrastiveFeatures, values: list[str]) -> st
 def _answers(g: _Graph, signals: _Signals, model: ContrastiveClassifier, whole: str) -> None:
     """Make ``label`` and ``probabilities``: what :class:`.ClassifierRows` and ``answers`` do."""
     values = _values(g, signals, model.extractor_)
-    maker, parts = model._classifier_rows, []
-    if maker.mean is not None:
-        W = g.cast(_features(g, model.extractor_, values), np.float64)
-        W = g.add("Sub", W, g.constant(maker.mean))
-        W = g.add("Div", W, g.constant(maker.deviation))
-        parts.append(g.add("Mul", _normalised(g, W), g.constant(np.float64(FEATURE_LENGTH))))
+    maker = model._classifier_rows
+    W = g.cast(_features(g, model.extractor_, values), np.float64)
+    W = g.add("Sub", W, g.constant(maker.mean))
+    W = g.add("Div", W, g.constant(maker.deviation))
+    parts = [g.add("Mul", _normalised(g, W), g.constant(np.float64(FEATURE_LENGTH)))]
     for value, of_values in zip(values, maker.maps, strict=False):
         row = g.cast(_mapped(g, value, of_values), np.float64)
         length = g.constant(np.float64(1 / np.sqrt(len(maker.maps))))

@@ -303,7 +303,7 @@ class ContrastiveFeatures(
                 "CPD and PLC do"
             )
         few = some_windows(signals)
-        few = as_array(few.compute() if is_dask(few) else few, missing=self.missing == "mask")
+        few = as_array(few.compute() if is_dask(few) else few)
         show = bool(self.verbose)
         kept = None
         with (
@@ -645,7 +645,7 @@ class ContrastiveFeatures(
             signals = X
             check_shape(X.shape, X.dtype)
         else:
-            signals = as_signals(X, missing=self.missing == "mask")
+            signals = as_signals(X)
         if channels is not None and len(channels) != signals.shape[1]:
             raise InvalidInputError(
                 f"{len(channels)} channel names were given for {signals.shape[1]} channels"

@@ -178,7 +178,7 @@ class Stream:
 
     def _checked(self, samples: Any) -> Array:
         """Return samples [channel, time] as numbers; raise an error that names the place."""
-        new = as_array(samples, "samples", missing=self._missing)
+        new = as_array(samples, "samples")
         if new.ndim != 2 or new.shape[0] != self.n_channels:
             names = "" if self.channels is None else f" ({listed(self.channels)})"
             way = f"pass samples [{self.n_channels}, any number]"

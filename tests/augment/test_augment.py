@@ -16,7 +16,6 @@ from tensorcontrast.augment import (
     Compose,
     Crop,
     Jitter,
-    Mask,
     Rotate3D,
     Scale,
     TimeShift,
@@ -30,6 +29,7 @@ from tensorcontrast.augment.rotate import find_triples
 from tensorcontrast.errors import InvalidInputError
 
 SIX = ("acc_x", "acc_y", "acc_z", "gyro_x", "gyro_y", "gyro_z")
+TRIPLES = ((0, 1, 2), (3, 4, 5))
 
 ALL = [
     Jitter(),
@@ -37,23 +37,17 @@ ALL = [
     Jitter(0.1, kind="both", relative="range"),
     Jitter(0.1, kind="random", distribution="uniform"),
     BandPass(50, ((1, 20), (5, 24.5))),
-    BandPass(50, ((1, 20), (5, 24)), order=3),
-    Rotate3D(SIX),
-    Rotate3D(SIX, max_angle=180),
-    Mask("time", 0.25),
-    Mask("frequency", 0.25),
-    Mask("channel", 0.5),
+    Rotate3D(TRIPLES),
+    Rotate3D(TRIPLES, max_angle=180),
     Scale(0.2),
-    Scale(0.2, per="channel"),
     TimeShift(),
     TimeShift(0.1),
     Crop(),
     Crop(2),
     TimeStretch(),
     TimeStretch(0.5),
-    ChannelMix(),
-    ChannelMix(0.1, (1, 2, 3, 1, 2, 0)),
-    Compose((Jitter(), Scale(), Rotate3D(SIX))),
+    ChannelMix((1, 2, 3, 1, 2, 0), 0.1),
+    Compose((Jitter(), Scale(), Rotate3D(TRIPLES))),
     gentle(),
 ]
 
@@ -136,12 +130,6 @@ def test_bad_signals(aug):
         aug(X, 0)
 
 
-@pytest.mark.parametrize("rng", [None, -1, 1.5, True, "0", np.random.RandomState(0)])
-def test_bad_rng(rng):
-    with pytest.raises(InvalidInputError, match="default_rng"):
-        Scale()(signals(), rng)
-
-
 def test_blocks_bound_the_memory_but_reach_every_sample():
     X = signals(7)
     out = Scale(0.5)(X, 0, block_values=2 * 6 * 128)
@@ -163,14 +151,12 @@ def test_any_shape(n, triples, t, dtype, seed):
     aug = Compose(
         (
             Jitter(kind="random"),
-            Scale(per="channel"),
+            Scale(),
             BandPass(10, ((1, 2), (1, 4.9))),
-            Rotate3D(names),
-            Mask("time", 0.5),
-            Mask("channel", 1 / 3),
+            Rotate3D(find_triples(names)),
             TimeShift(0.5),
             TimeStretch(3),
-            ChannelMix(),
+            ChannelMix((1.0,) * (3 * triples)),
             Crop(t // 2),
         )
     )
@@ -254,13 +240,12 @@ def test_band_pass_keeps_inside_and_attenuates_outside():
     fs, t = 100, np.arange(4000) / 100
     tones = np.array([0.05, 4, 8, 45])
     X = np.sin(2 * np.pi * tones[:, None] * t)[None]
-    for order in (1, 4):
-        out = BandPass(fs, ((2, 16),), order=order)(X, 0)
-        gain = out[0, :, 1000:-1000].std(axis=1) / X[0, :, 1000:-1000].std(axis=1)
-        assert gain[0] < 0.05
-        assert gain[3] < 0.2
-        assert (gain[1:3] > 0.8).all()
-        assert (gain[1:3] < 1.01).all()
+    out = BandPass(fs, ((2, 16),))(X, 0)
+    gain = out[0, :, 1000:-1000].std(axis=1) / X[0, :, 1000:-1000].std(axis=1)
+    assert gain[0] < 0.05
+    assert gain[3] < 0.2
+    assert (gain[1:3] > 0.8).all()
+    assert (gain[1:3] < 1.01).all()
 
 
 def test_band_pass_equals_a_loop_over_samples_and_channels():
@@ -292,8 +277,8 @@ def test_band_pass_in_single_precision_with_a_very_low_edge():
 )
 def test_rotation_is_proper_and_keeps_the_norm(names):
     X = signals(30, len(names), 50, dtype=np.float64)
-    out = Rotate3D(names, max_angle=60)(X, 0)
     triples = find_triples(names)
+    out = Rotate3D(triples, max_angle=60)(X, 0)
     assert len(triples) == 2
     found = []
     for triple in triples:
@@ -316,7 +301,7 @@ def test_rotation_is_proper_and_keeps_the_norm(names):
 
 def test_rotation_equals_a_loop_over_samples():
     X = signals(5, 6, 20, dtype=np.float64)
-    out = Rotate3D(SIX, max_angle=90)(X, 6)
+    out = Rotate3D(TRIPLES, max_angle=90)(X, 6)
     rng = np.random.default_rng(6)
     axis, angle = rng.standard_normal((5, 3)), rng.uniform(-np.pi / 2, np.pi / 2, 5)
     for i in range(5):
@@ -330,12 +315,6 @@ def test_rotation_equals_a_loop_over_samples():
                     + u * (u @ v) * (1 - np.cos(angle[i]))
                 )
                 np.testing.assert_allclose(out[i, first : first + 3, t], expected, atol=1e-12)
-
-
-def test_rotation_by_numbers():
-    X = signals(c=4)
-    by_name = Rotate3D(("heart", "acc_x", "acc_y", "acc_z"))(X, 0)
-    np.testing.assert_array_equal(Rotate3D(triples=[[1, 2, 3]])(X, 0), by_name)
 
 
 @pytest.mark.parametrize(
@@ -357,59 +336,18 @@ def test_triples_are_found_by_name(names, triples):
     assert find_triples(names) == triples
 
 
-# Mask, Scale, TimeShift
+# Scale, TimeShift
 
 
-@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.9])
-def test_mask_in_time_is_one_block_of_the_fraction(fraction):
-    X = signals(200, 2, 40) + 10
-    out = Mask("time", fraction)(X, 0)
-    gone = out == 0
-    np.testing.assert_array_equal(gone.sum(axis=2), round(40 * fraction))
-    np.testing.assert_array_equal(gone[:, 0], gone[:, 1])
-    assert (np.abs(np.diff(gone.astype(int), axis=2)).sum(axis=2) <= 2).all()
-    np.testing.assert_array_equal(out[~gone], X[~gone])
-    assert gone.any(axis=(0, 1)).all()  # every place is hit at times
-
-
-@pytest.mark.parametrize("n_times", [40, 41])
-def test_mask_in_frequency_cuts_bins(n_times):
-    X = signals(100, 2, n_times, dtype=np.float64)
-    out = Mask("frequency", 0.25)(X, 0)
-    before, after = np.fft.rfft(X), np.fft.rfft(out)
-    gone = np.abs(after) < 1e-9
-    np.testing.assert_array_equal(gone.sum(axis=2), round(0.25 * 21))
-    np.testing.assert_allclose(after[~gone], before[~gone], atol=1e-9)
-
-
-def test_mask_of_channels():
-    X = signals(300, 8, 5) + 10
-    out = Mask("channel", 0.25)(X, 0)
-    gone = (out == 0).all(axis=2)
-    np.testing.assert_array_equal(gone.sum(axis=1), 2)
-    np.testing.assert_array_equal(out[~gone], X[~gone])
-    np.testing.assert_allclose(gone.mean(axis=0), 0.25, atol=0.08)
-
-
-def test_mask_of_nothing_is_said():
-    np.testing.assert_array_equal(Mask("time", 0)(signals(), 0), signals())
-    with pytest.raises(InvalidInputError, match="rounds to 0: nothing"):
-        Mask("channel", 0.1)(signals(c=1), 0)
-    with pytest.raises(InvalidInputError, match="rounds to 1: everything"):
-        Mask("channel", 0.9)(signals(c=1), 0)
-
-
-@pytest.mark.parametrize("per", ["sample", "channel"])
-def test_scale_multiplies_by_one_factor(per):
+def test_scale_multiplies_by_one_factor():
     X = signals(500, 3, 10, dtype=np.float64)
-    ratio = Scale(0.2, per=per)(X, 0) / X
-    np.testing.assert_allclose(ratio, ratio[:, :, :1].repeat(10, axis=2))
+    ratio = Scale(0.2)(X, 0) / X
+    np.testing.assert_allclose(ratio, ratio[:, :1, :1] * np.ones((1, 3, 10)))
     assert ratio.min() >= 0.8
     assert ratio.max() <= 1.2
     assert ratio.min() < 0.81
     assert ratio.max() > 1.19
     np.testing.assert_allclose(ratio.mean(), 1, atol=0.02)
-    assert np.allclose(ratio[:, 0], ratio[:, 1]) is (per == "sample")
 
 
 def test_shift_is_a_roll_of_each_sample():
@@ -465,24 +403,20 @@ def slow_mix(X, mixing, sds):
     return out
 
 
-@pytest.mark.parametrize("pooled", [False, True])
-def test_channel_mix_adds_a_little_of_the_others(pooled):
+def test_channel_mix_adds_a_little_of_the_others():
     X = signals(5, 3, 40, dtype=np.float64) * np.array([[1.0], [20.0], [0.1]]) + 5
     moving = X - X.mean(axis=2, keepdims=True)
     sds = moving.std(axis=2)
-    aug = ChannelMix(0.2)
-    if pooled:
-        aug = ChannelMix.from_signals(X, 0.2)
-        np.testing.assert_allclose(aug.channel_sds, np.sqrt((sds**2).mean(axis=0)), rtol=1e-9)
-        sds = np.tile(aug.channel_sds, (5, 1))
+    aug = ChannelMix.from_signals(X, 0.2)
+    np.testing.assert_allclose(aug.channel_sds, np.sqrt((sds**2).mean(axis=0)), rtol=1e-9)
+    sds = np.tile(aug.channel_sds, (5, 1))
     mixing = np.random.default_rng(7).normal(0, 0.2 / 3**0.5, (5, 3, 3))
     out = aug(X, 7)
     np.testing.assert_allclose(out, slow_mix(X, mixing, sds), rtol=1e-9)
     np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), rtol=1e-9)
     # In units of its own every channel changes as much, whatever it is measured in.
     unit = np.array([[1e3], [1.0], [1e-5]])
-    if pooled:
-        aug = ChannelMix.from_signals(X * unit, 0.2)
+    aug = ChannelMix.from_signals(X * unit, 0.2)
     np.testing.assert_allclose(aug(X * unit, 7), out * unit, rtol=1e-9)
 
 
@@ -490,15 +424,14 @@ def test_channel_mix_adds_a_little_of_the_others(pooled):
 def test_constant_channels_are_not_mixed(dtype):
     X = signals(4, 3, 41, dtype=np.dtype(dtype))
     X[:, 1] = 0.1
-    for aug in (ChannelMix(), ChannelMix.from_signals(X)):
-        out = aug(X, 0)
-        np.testing.assert_array_equal(out[:, 1], X[:, 1])
-        np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), atol=1e-6)
+    out = ChannelMix.from_signals(X)(X, 0)
+    np.testing.assert_array_equal(out[:, 1], X[:, 1])
+    np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), atol=1e-6)
     flat = np.full((2, 2, 10), 0.1, dtype)
-    np.testing.assert_array_equal(ChannelMix()(flat, 0), flat)
+    np.testing.assert_array_equal(ChannelMix.from_signals(flat)(flat, 0), flat)
 
 
-@pytest.mark.parametrize("aug", [Crop(3), TimeStretch(), ChannelMix(), ChannelMix(0.3, (1,) * 6)])
+@pytest.mark.parametrize("aug", [Crop(3), TimeStretch(), ChannelMix((1,) * 6)])
 def test_windows_do_not_depend_on_the_blocks(aug):
     X = signals(9)
     np.testing.assert_array_equal(aug(X, 5, block_values=2 * 6 * 128), aug(X, 5))
@@ -519,7 +452,7 @@ def test_statistics_of_channels_need_signals():
 
 def test_compose_applies_in_sequence():
     X = signals()
-    steps = (Jitter(0.1), Mask("channel", 0.5), TimeShift(0.05))
+    steps = (Jitter(0.1), Scale(0.5), TimeShift(0.05))
     rng = np.random.default_rng(9)
     expected = X
     for step in steps:
@@ -540,7 +473,6 @@ def test_paper_presets(dataset, size, fs, kinds):
     aug = paper(dataset)
     assert [type(step) for step in aug.steps] == kinds
     assert aug.steps[1].fs == fs
-    assert aug.steps[1].order == 1
     assert len(aug.steps[1].bands) == 2
     assert Augmentation.from_config(aug.to_config()) == aug
     X = signals(3, *size)
@@ -560,7 +492,7 @@ def test_paper_presets_for_other_recordings():
             paper(unknown)
     with pytest.raises(InvalidInputError, match="fs is -1"):
         paper("har", fs=-1)
-    with pytest.raises(InvalidInputError, match="9 channel names"):
+    with pytest.raises(InvalidInputError, match="channel 8"):
         paper("har")(signals(), 0)
 
 
@@ -627,7 +559,7 @@ def test_views_of_real_recordings_are_near_them():
         X, names = file["X"][:1000], tuple(str(name) for name in file["channels"])
     assert names == HAR_CHANNELS
     level = np.linalg.norm(X[:, 6:], axis=1)
-    turned = Rotate3D(names)(X, 0)
+    turned = Rotate3D(find_triples(names))(X, 0)
     np.testing.assert_allclose(np.linalg.norm(turned[:, 6:], axis=1), level, rtol=1e-4)
     out = gentle()(X, 0)
     np.testing.assert_allclose(out.mean(axis=2), X.mean(axis=2), atol=0.2)
@@ -652,27 +584,22 @@ def test_views_of_real_recordings_are_near_them():
         (lambda: BandPass(50, ((20, 5),)), "does not fit"),
         (lambda: BandPass(50, (1, 20)), "pairs"),
         (lambda: BandPass(50, ()), "pairs"),
-        (lambda: BandPass(50, ((1, 20),), order=0), "order"),
-        (lambda: Rotate3D(), "neither channels nor triples"),
-        (lambda: Rotate3D(("EEG", "ECG")), "no x-y-z triple"),
-        (lambda: Rotate3D("xyz"), "channels"),
-        (lambda: Rotate3D(("acc_x", "acc_y", "acc_x")), "channels 0 and 2"),
-        (lambda: Rotate3D((1, 2, 3)), "names"),
-        (lambda: Rotate3D(SIX, max_angle=200), "max_angle"),
-        (lambda: Rotate3D(triples=((0, 1),)), "channel numbers"),
-        (lambda: Rotate3D(triples=((0, 1, 1),)), "twice"),
-        (lambda: Mask("space"), "domain"),
-        (lambda: Mask(fraction=1), "fraction"),
+        (lambda: Rotate3D(find_triples(("EEG", "ECG"))), "no triple"),
+        (lambda: Rotate3D("xyz"), "triples"),
+        (lambda: find_triples(("acc_x", "acc_y", "acc_x")), "channels 0 and 2"),
+        (lambda: find_triples((1, 2, 3)), "names"),
+        (lambda: Rotate3D(TRIPLES, max_angle=200), "max_angle"),
+        (lambda: Rotate3D(((0, 1),)), "channel numbers"),
+        (lambda: Rotate3D(((0, 1, 1),)), "twice"),
         (lambda: Scale(1), "spread"),
-        (lambda: Scale(per="time"), "per"),
         (lambda: TimeShift(1), "max_fraction"),
         (lambda: Crop(0), "n_parts"),
         (lambda: Crop(2.0), "n_parts"),
         (lambda: TimeStretch(-0.1), "max_log_rate"),
-        (lambda: ChannelMix(-1), "strength"),
-        (lambda: ChannelMix(float("nan")), "strength"),
-        (lambda: ChannelMix(0.3, (1, -1)), "channel_sds"),
-        (lambda: ChannelMix(0.3, 2), "channel_sds"),
+        (lambda: ChannelMix((1,), -1), "strength"),
+        (lambda: ChannelMix((1,), float("nan")), "strength"),
+        (lambda: ChannelMix((1, -1)), "channel_sds"),
+        (lambda: ChannelMix(2), "channel_sds"),
         (lambda: Compose(Jitter()), "steps"),
         (lambda: Compose((Jitter, Scale)), "steps"),
     ],
@@ -685,10 +612,9 @@ def test_bad_fields(make, message):
 @pytest.mark.parametrize(
     ("aug", "message"),
     [
-        (Rotate3D(SIX[:3]), "3 channel names"),
-        (Rotate3D(triples=((4, 5, 6),)), "channel 6"),
+        (Rotate3D(((4, 5, 6),)), "channel 6"),
         (Crop(129), "129 parts"),
-        (ChannelMix(0.3, (1, 2)), "2 standard deviations"),
+        (ChannelMix((1, 2)), "2 standard deviations"),
         (Compose((Scale(), Crop(129))), "129 parts"),
     ],
 )
@@ -712,7 +638,7 @@ def test_fields_that_do_not_fit_the_signals(aug, message):
         ({"type": "Compose", "steps": ["Scale"]}, "steps"),
         ({"type": "Jitter", "level": None}, "level"),
         ({"type": "BandPass", "fs": 50, "bands": [["a", "b"]]}, "bands"),
-        ({"type": "Rotate3D", "channels": [], "triples": [[0, 1, "z"]]}, "channel numbers"),
+        ({"type": "Rotate3D", "triples": [[0, 1, "z"]]}, "channel numbers"),
         ({"type": "Rotate3D", "triples": 3}, "triples"),
     ],
 )
@@ -730,7 +656,7 @@ def test_values_too_large_for_the_precision_are_named():
 
 
 def test_numpy_values_become_plain():
-    aug = Compose([Scale(np.float32(0.5)), Crop(np.int64(3)), Rotate3D(np.array(SIX))])
+    aug = Compose([Scale(np.float32(0.5)), Crop(np.int64(3)), Rotate3D(np.array(TRIPLES))])
     assert json.loads(json.dumps(aug.to_config())) == aug.to_config()
     assert isinstance(aug.steps, tuple)
     assert Augmentation.from_config(aug.to_config()) == aug

@@ -150,7 +150,6 @@ def test_bad_labels_are_errors(rec, y, message):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"classifier": "forest"}, "'classifier' parameter.*'forest'"),
         ({"abstain": 1.5}, "'abstain' parameter"),
         ({"smooth": "median"}, "'smooth' parameter"),
         ({"dwell": 1}, "'dwell' parameter"),
@@ -196,13 +195,12 @@ def test_ctrl_c_leaves_the_model_as_it_was(rec, model, monkeypatch):
 # ------------------------------------------------------------------------------ choices
 
 
-@pytest.mark.parametrize("kind", ["features", "blocks", "auto"])
-def test_what_the_classifier_sees(rec, kind):
-    fitted = small(classifier=kind).fit(rec, few(rec.y))
+def test_what_the_classifier_sees(rec):
+    fitted = small().fit(rec, few(rec.y))
     rank = fitted.extractor_.decompose_.rank_
-    rows = sum(P.shape[1] for P in (fitted.components_ or {"projections": []})["projections"])
-    assert fitted.coef_.shape == (3, rank * (kind != "blocks") + rows)
-    assert (rows > 0) == (kind != "features")
+    rows = sum(P.shape[1] for P in fitted.components_["projections"])
+    assert rows > 0
+    assert fitted.coef_.shape == (3, rank + rows)
     assert fitted.score(rec, rec.y) > 0.85
 
 
@@ -224,8 +222,6 @@ def test_missing_values_leave_the_features_alone(rec):
     fitted = ContrastiveClassifier(features, random_state=0).fit(X, rec.y)
     assert fitted.components_ is None
     assert fitted.score(X, rec.y) > 0.6
-    with pytest.raises(InvalidInputError, match="classifier='blocks' needs windows without"):
-        ContrastiveClassifier(features, classifier="blocks").fit(X, rec.y)
 
 
 def test_seeds_give_the_same_model(rec, model):
@@ -302,7 +298,7 @@ def test_pipelines_searches_and_cross_validation(rec):
     assert pipe.fit(rec.X, rec.y).score(rec.X, rec.y) > 0.9
     scores = cross_val_score(small(), rec, rec.y, cv=GroupKFold(2), groups=rec.groups)
     assert scores.shape == (2,) and (scores > 0.6).all()
-    grid = {"features__decompose__rank": [2, 6], "classifier": ["features"]}
+    grid = {"features__decompose__rank": [2, 6]}
     search = GridSearchCV(small(), grid, cv=2).fit(rec, rec.y)
     assert search.best_params_["features__decompose__rank"] in (2, 6)
     assert search.predict(rec).shape == (len(rec),)
@@ -332,13 +328,11 @@ def test_suggestions_are_those_of_its_rows_and_probabilities(rec, model):
         ("groups", [1, 2]),
         ("groups", [None] * 45 + ["a"] * 45),
         ("groups", {"a": 1}),
-        ("recording", np.zeros((90, 2))),
-        ("recording", [np.nan] * 90),
     ],
 )
-def test_odd_groups_and_recordings_are_refused_by_name(rec, name, value):
+def test_odd_groups_are_refused_by_name(rec, name, value):
     with pytest.raises(InvalidInputError, match=name):
-        small(smooth="viterbi", dwell=3.0).fit(rec.X[:90], few(rec.y)[:90], **{name: value})
+        small().fit(rec.X[:90], few(rec.y)[:90], **{name: value})
 
 
 @pytest.mark.parametrize("rows", ["abc", np.zeros((3, 3)), [["a"]] * 4, np.zeros(5)])

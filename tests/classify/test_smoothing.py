@@ -64,19 +64,18 @@ def test_the_probability_of_staying_is_learned_from_scattered_labels():
     for _ in range(6000):
         classes.append(rng.choice(3, p=transitions[classes[-1]]))
     codes = np.where(rng.random(6001) < 0.3, classes, -1)
-    found = smoothing.learn_stay([np.arange(6001)], codes, PRIOR)
+    found, _ = smoothing.learn_transitions([np.arange(6001)], codes, PRIOR)
     assert found == pytest.approx(0.9, abs=0.03)
-    assert (
-        smoothing.learn_stay([np.arange(1), np.arange(1, 3)], np.array([0, -1, 1]), PRIOR) is None
-    )
+    runs = [np.arange(1), np.arange(1, 3)]
+    assert smoothing.learn_transitions(runs, np.array([0, -1, 1]), PRIOR) == (None, None)
 
 
 def test_labelled_neighbours_correct_the_transitions():
     prior = np.array([0.5, 0.25, 0.25])
     codes = np.array([0, 1, 0, 1, -1, 2, -1, 2])
     runs = [np.arange(4), np.arange(4, 8)]
-    before = smoothing.transition_matrix(0.8, prior)
-    found = smoothing.learn_transitions(runs, codes, 0.8, prior)
+    stay, found = smoothing.learn_transitions(runs, codes, prior)
+    before = smoothing.transition_matrix(stay, prior)
     np.testing.assert_allclose(found[0], (20 * before[0] + [0, 2, 0]) / 22)
     np.testing.assert_allclose(found[1], (20 * before[1] + [1, 0, 0]) / 21)
     np.testing.assert_allclose(found[2], before[2])  # labels two windows apart do not count
@@ -132,17 +131,14 @@ def test_a_rare_class_does_not_win_where_windows_say_little(rec):
     assert (fitted.predict(rec) == 0).mean() > 0.9
 
 
-def test_arrays_say_which_windows_follow_each_other(rec):
-    recording = rec.columns["recording"]
-    fitted = small(smooth="viterbi", dwell=20).fit(rec.X, rec.y, recording=recording)
+def test_windows_without_times_are_in_order(rec):
+    plain = Recordings(rec.X, columns={"recording": rec.columns["recording"]})
+    fitted = small(smooth="viterbi", dwell=20).fit(plain, rec.y)
     np.testing.assert_allclose(fitted.transitions(), [[0.95, 0.05], [0.05, 0.95]])
     assert fitted.stay_ > 0.95
-    answers = fitted.predict(rec.X, recording=recording)
-    assert answers.shape == (160,)
-    with pytest.raises(InvalidInputError, match="pass recording="):
+    assert fitted.predict(plain).shape == (160,)
+    with pytest.raises(InvalidInputError, match="'recording'"):
         fitted.predict(rec.X)
-    with pytest.raises(InvalidInputError, match="recording has 3 labels"):
-        fitted.predict(rec.X, recording=[0, 0, 1])
 
 
 def test_nothing_to_learn_transitions_from(rec):

@@ -30,8 +30,8 @@ def test_features_are_exported_and_compared(cli, model, other, tmp_path):
 
 def test_a_classifier_is_exported_without_its_smoothing_on_request(cli, recordings, tmp_path):
     features = ContrastiveFeatures(tensorize=SpectrogramTensor(), decompose=CPD(3))
-    classifier = ContrastiveClassifier(features, smooth="viterbi", dwell=4)
-    classifier.fit(recordings, recording=np.zeros(len(recordings)))
+    classifier = ContrastiveClassifier(features).fit(recordings)
+    classifier.set_params(smooth="viterbi", dwell=4)
     classifier.save(tmp_path / "trained.tcm")
     path = tmp_path / "model.onnx"
     done = cli("export", tmp_path / "trained.tcm", "-o", path)

@@ -7,10 +7,10 @@ from tensorcontrast import PLC, ContrastiveClassifier, ContrastiveFeatures
 from tensorcontrast.explain import explain_predictions
 
 
-@pytest.mark.parametrize("kind", ["auto", "features", "blocks"])
-def test_contributions_add_up_to_the_log_odds(rec, kind):
-    features = ContrastiveFeatures(decompose=PLC(rank=3, tol=1e-2))
-    model = ContrastiveClassifier(features, kind, random_state=0).fit(rec)
+@pytest.mark.parametrize("missing", ["error", "mask"])
+def test_contributions_add_up_to_the_log_odds(rec, missing):
+    features = ContrastiveFeatures(decompose=PLC(rank=3, tol=1e-2), missing=missing)
+    model = ContrastiveClassifier(features, random_state=0).fit(rec)
     found = explain_predictions(model, rec)
     p, own = model.predict_proba(rec), np.arange(len(rec))
     order = np.argsort(-p, axis=1)
@@ -20,16 +20,16 @@ def test_contributions_add_up_to_the_log_odds(rec, kind):
     np.testing.assert_allclose(found.log_odds, odds, atol=1e-9)
     total = found.features.sum(axis=1) + found.blocks.sum(axis=1) + found.intercept
     np.testing.assert_allclose(total, odds, atol=1e-9)
-    assert found.features.shape[1] == (0 if kind == "blocks" else 3)
+    assert found.features.shape[1] == 3
     assert found.block_names == (
-        () if kind == "features" else ("spectrogram", "random convolutions")
+        () if missing == "mask" else ("spectrogram", "random convolutions")
     )
     columns = found.columns()
     assert list(columns)[:2] == ["against", "log_odds"]
     parts = [v for name, v in columns.items() if name.startswith("from_")]
     np.testing.assert_allclose(np.sum(parts, axis=0), odds, atol=1e-9)
     # A feature adds what the answers would lose without its column.
-    if kind == "features":
+    if missing == "mask":
         rows = model.rows(rec.X)
         rows[:, 1] = 0
         scores = (rows @ model.coef_.T + model.intercept_) / model.temperature_

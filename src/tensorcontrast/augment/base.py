@@ -14,18 +14,6 @@ from tensorcontrast.utils import checks
 from tensorcontrast.utils.names import listed
 
 
-def as_generator(rng: np.random.Generator | int) -> np.random.Generator:
-    """Return a generator: the one given, or one seeded by an integer."""
-    if isinstance(rng, np.random.Generator):
-        return rng
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
-        return np.random.default_rng(int(rng))
-    raise InvalidInputError(
-        f"rng is {rng!r} where a numpy.random.Generator or a seed of 0 or more is expected; "
-        "pass numpy.random.default_rng(seed)"
-    )
-
-
 class Augmentation:
     """Base of the augmentations: a seeded, pure function of signals [n, channel, time].
 
@@ -72,13 +60,13 @@ class Augmentation:
         ndarray
             New array of the same shape and dtype.
         """
-        X = as_signals(X, way="")
+        X = as_signals(X)
         if X.dtype.kind != "f":
             raise InvalidInputError(
                 f"X holds {X.dtype}, which cannot keep the augmented values; "
                 "convert it first, for example X.astype(np.float32) * scale"
             )
-        rng = as_generator(rng)
+        rng = np.random.default_rng(rng)
         self._check(X.shape[1], X.shape[2])
         work = np.float32 if X.dtype.itemsize <= 4 else np.float64
         # Variances square the values, so that these may reach the root of the largest number.
@@ -105,7 +93,7 @@ class Augmentation:
         --------
         >>> from tensorcontrast.augment import Augmentation
         >>> Augmentation.from_config({"type": "Scale", "spread": 0.2})
-        Scale(spread=0.2, per='sample')
+        Scale(spread=0.2)
         """
         if not isinstance(config, dict) or not isinstance(config.get("type"), str):
             raise InvalidInputError(
@@ -183,7 +171,7 @@ class Compose(Augmentation):
     --------
     >>> from tensorcontrast.augment import Compose, Jitter, Scale
     >>> Compose((Jitter(0.02), Scale(0.2))).to_config()["steps"][1]
-    {'type': 'Scale', 'spread': 0.2, 'per': 'sample'}
+    {'type': 'Scale', 'spread': 0.2}
     """
 
     steps: tuple[Augmentation, ...] = ()

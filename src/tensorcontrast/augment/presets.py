@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tensorcontrast.augment.base import Compose, require
-from tensorcontrast.augment.rotate import Rotate3D
+from tensorcontrast.augment.rotate import Rotate3D, find_triples
 from tensorcontrast.augment.signal import (
     BandPass,
     ChannelMix,
@@ -78,7 +78,7 @@ def paper(
     if dataset != "har":
         return Compose(steps)
     names = HAR_CHANNELS if channels is None else tuple(map(str, channels))
-    return Compose((*steps, Rotate3D(names, max_angle=45.0)))
+    return Compose((*steps, Rotate3D(find_triples(names))))
 
 
 def gentle() -> Compose:
@@ -126,7 +126,7 @@ def standard(signals: Any) -> Compose:
     >>> [type(step).__name__ for step in augment.standard(X).steps]
     ['Crop', 'TimeStretch', 'ChannelMix', 'Jitter', 'Scale']
     """
-    signals = as_signals(signals, way="")
+    signals = as_signals(signals)
     n_channels, n_times = signals.shape[1:]
     steps: list[Any] = []
     if n_times >= 4:

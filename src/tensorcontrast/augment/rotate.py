@@ -14,7 +14,6 @@ from sklearn.utils._param_validation import Interval
 
 from tensorcontrast.augment.base import Augmentation, require
 from tensorcontrast.errors import InvalidInputError
-from tensorcontrast.utils.names import listed
 
 _PATTERNS = (
     re.compile(r"(?<![a-z0-9])([xyz])(?![a-z])", re.IGNORECASE),  # acc_x, x-acc, X1, acc (y)
@@ -75,48 +74,39 @@ class Rotate3D(Augmentation):
 
     Parameters
     ----------
-    channels : tuple of str or None, default=None
-        Channel names; those that differ in x, y, z only make a triple (see `find_triples`).
+    triples : tuple of (int, int, int)
+        Channel numbers of x, y and z; `find_triples` gives them from the names of channels.
     max_angle : float, default=45.0
         Largest angle in degrees, up to 180.
-    triples : tuple of (int, int, int) or None, default=None
-        Channel numbers of x, y, z; instead of ``channels`` where names do not tell.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tensorcontrast.augment import Rotate3D
-    >>> turned = Rotate3D(("acc_x", "acc_y", "acc_z"))(np.ones((1, 3, 2)), 0)
+    >>> turned = Rotate3D(((0, 1, 2),))(np.ones((1, 3, 2)), 0)
     >>> np.linalg.norm(turned, axis=1).round(6)
     array([[1.732051, 1.732051]])
     """
 
-    channels: tuple[str, ...] | None = None
+    triples: tuple[tuple[int, int, int], ...]
     max_angle: float = 45.0
-    triples: tuple[tuple[int, int, int], ...] | None = None
 
     _constraints: ClassVar[dict[str, list[Any]]] = {
-        "channels": [tuple, None],
+        "triples": [tuple],
         "max_angle": [Interval(Real, 0, 180, closed="both")],
-        "triples": [tuple, None],
     }
 
     def _check_fields(self) -> None:
+        triples = self.triples
         require(
-            self.channels is not None or self.triples is not None,
-            "Rotate3D has neither channels nor triples; give the channel names, or the channel "
-            "numbers of x, y and z",
+            len(triples) > 0,
+            "Rotate3D has no triple of channels; name channels like acc_x, acc_y, acc_z for "
+            "find_triples, or give their numbers",
         )
-        triples = self._triples()
         require(
             all(isinstance(three, tuple) and len(three) == 3 for three in triples)
             and all(isinstance(i, int) and i >= 0 for three in triples for i in three),
             f"Rotate3D triples is {triples!r}; use channel numbers such as ((0, 1, 2), (3, 4, 5))",
-        )
-        require(
-            len(triples) > 0,
-            f"no x-y-z triple among the channels {listed(self.channels or ())}; name them like "
-            "acc_x, acc_y, acc_z, or give triples",
         )
         flat = [i for three in triples for i in three]
         require(
@@ -124,16 +114,8 @@ class Rotate3D(Augmentation):
             f"Rotate3D triples {triples!r} use a channel twice; each belongs to one triple",
         )
 
-    def _triples(self) -> tuple[tuple[int, int, int], ...]:
-        return self.triples if self.triples is not None else find_triples(self.channels or ())
-
     def _check(self, n_channels: int, n_times: int) -> None:
-        require(
-            self.channels is None or len(self.channels) == n_channels,
-            f"Rotate3D knows {len(self.channels or ())} channel names, X has {n_channels} "
-            "channels; give the names of these channels",
-        )
-        largest = max(max(three) for three in self._triples())
+        largest = max(max(three) for three in self.triples)
         require(
             largest < n_channels,
             f"Rotate3D turns channel {largest}, X has {n_channels} channels (0 to "
@@ -142,7 +124,7 @@ class Rotate3D(Augmentation):
 
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         n, _, t = X.shape
-        triples = np.array(self._triples())
+        triples = np.array(self.triples)
         axis = rng.standard_normal((n, 3))
         limit = np.deg2rad(self.max_angle)
         axis *= rng.uniform(-limit, limit, (n, 1)) / np.linalg.norm(axis, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Augmentations of any signal: noise, band-pass, mask, amplitude, time and mixing of channels."""
+"""Augmentations of any signal: noise, band-pass, amplitude, time and mixing of channels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.fft
 import scipy.signal
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -119,7 +118,7 @@ def _interpolation(
 class BandPass(Augmentation):
     """Keep one of several frequency bands, picked at random for each sample.
 
-    A Butterworth filter, forwards from rest, as the authors of ATD do.
+    A Butterworth filter of first order, forwards from rest, as the authors of ATD do.
 
     Parameters
     ----------
@@ -127,8 +126,6 @@ class BandPass(Augmentation):
         Sampling rate in Hz.
     bands : tuple of (low, high)
         Bands in Hz, each with 0 < low < high < fs / 2; each is as likely as the others.
-    order : int, default=1
-        Order of the filter.
 
     Examples
     --------
@@ -141,11 +138,9 @@ class BandPass(Augmentation):
 
     fs: float
     bands: tuple[tuple[float, float], ...]
-    order: int = 1
     _constraints: ClassVar[dict[str, list[Any]]] = {
         "fs": [Interval(Real, 0, None, closed="neither")],
         "bands": [tuple],
-        "order": [Interval(Integral, 1, 20, closed="both")],
     }
 
     def _check_fields(self) -> None:
@@ -169,89 +164,25 @@ class BandPass(Augmentation):
             if len(chosen):
                 # In double precision: the poles of a very low edge are too near 1 for single.
                 filtered = X[chosen].astype(np.float64)
-                for section in _sections(self.order, band, self.fs):
+                for section in _sections(band, self.fs):
                     filtered = scipy.signal.lfilter(section[:3], section[3:], filtered)
                 X[chosen] = filtered
         return X
 
 
 @lru_cache(maxsize=64)
-def _sections(order: int, band: tuple[float, float], fs: float) -> np.ndarray:
-    return np.asarray(scipy.signal.butter(order, band, "bandpass", fs=fs, output="sos"))
-
-
-@dataclass(frozen=True)
-class Mask(Augmentation):
-    """Set part of each sample to zero.
-
-    Parameters
-    ----------
-    domain : {"time", "frequency", "channel"}, default="time"
-        What is cut out: one block of times of all channels, one block of the bins of the real FFT
-        of all channels, or whole channels, each placed at random.
-    fraction : float, default=0.1
-        How much, from 0 to below 1; rounded to whole times, bins or channels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tensorcontrast.augment import Mask
-    >>> Mask("channel", 0.5)(np.ones((3, 4, 10)), 0).mean(axis=(1, 2))
-    array([0.5, 0.5, 0.5])
-    """
-
-    domain: str = "time"
-    fraction: float = 0.1
-
-    _constraints: ClassVar[dict[str, list[Any]]] = {
-        "domain": [StrOptions({"time", "frequency", "channel"})],
-        "fraction": [Interval(Real, 0, 1, closed="left")],
-    }
-
-    def _check(self, n_channels: int, n_times: int) -> None:
-        size = self._size(n_channels, n_times)
-        count = round(self.fraction * size)
-        require(
-            self.fraction == 0 or 0 < count < size,
-            f"Mask of {self.fraction:g} of {size} in the {self.domain} domain rounds to {count}: "
-            f"{'nothing' if count == 0 else 'everything'} would be cut out; "
-            "use another fraction or domain",
-        )
-
-    def _size(self, n_channels: int, n_times: int) -> int:
-        return {"time": n_times, "frequency": n_times // 2 + 1, "channel": n_channels}[self.domain]
-
-    def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        n, c, t = X.shape
-        size = self._size(c, t)
-        count = round(self.fraction * size)
-        if count == 0:
-            return X
-        if self.domain == "channel":
-            order = rng.random((n, c)).argsort(axis=1)
-            np.put_along_axis(X, order[:, :count, None], 0, axis=1)
-            return X
-        start = rng.integers(size - count + 1, size=(n, 1, 1))
-        place = np.arange(size)
-        keep = (place < start) | (place >= start + count)
-        if self.domain == "time":
-            X *= keep
-            return X
-        spectrum = scipy.fft.rfft(X, axis=2)
-        spectrum *= keep
-        return np.asarray(scipy.fft.irfft(spectrum, t, axis=2))
+def _sections(band: tuple[float, float], fs: float) -> np.ndarray:
+    return np.asarray(scipy.signal.butter(1, band, "bandpass", fs=fs, output="sos"))
 
 
 @dataclass(frozen=True)
 class Scale(Augmentation):
-    """Multiply by a random amplitude, uniform from 1 − spread to 1 + spread.
+    """Multiply a sample by a random amplitude, uniform from 1 − spread to 1 + spread.
 
     Parameters
     ----------
     spread : float, default=0.1
         Largest relative change, from 0 to below 1.
-    per : {"sample", "channel"}, default="sample"
-        Whether the channels of a sample share their factor.
 
     Examples
     --------
@@ -264,16 +195,11 @@ class Scale(Augmentation):
     """
 
     spread: float = 0.1
-    per: str = "sample"
 
-    _constraints: ClassVar[dict[str, list[Any]]] = {
-        "spread": [Interval(Real, 0, 1, closed="left")],
-        "per": [StrOptions({"sample", "channel"})],
-    }
+    _constraints: ClassVar[dict[str, list[Any]]] = {"spread": [Interval(Real, 0, 1, closed="left")]}
 
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        shape = (len(X), X.shape[1] if self.per == "channel" else 1, 1)
-        X *= rng.uniform(1 - self.spread, 1 + self.spread, shape).astype(X.dtype)
+        X *= rng.uniform(1 - self.spread, 1 + self.spread, (len(X), 1, 1)).astype(X.dtype)
         return X
 
 
@@ -405,28 +331,27 @@ class ChannelMix(Augmentation):
 
     Parameters
     ----------
+    channel_sds : tuple of float
+        σ of each channel; see `from_signals`.
     strength : float, default=0.3
         Standard deviation of what a channel takes up, relative to its own.
-    channel_sds : tuple of float or None, default=None
-        σ of each channel. None takes that of each window, which makes the noise of a channel large
-        where it is silent for a window; see `from_signals`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tensorcontrast.augment import ChannelMix
     >>> X = np.random.default_rng(0).normal(size=(200, 2, 50)) * [[1.0], [20.0]]
-    >>> change = ChannelMix(0.3)(X, 0) - X
+    >>> change = ChannelMix.from_signals(X)(X, 0) - X
     >>> (change.std(axis=(0, 2)) / X.std(axis=(0, 2))).round(1)
     array([0.3, 0.3])
     """
 
+    channel_sds: tuple[float, ...]
     strength: float = 0.3
-    channel_sds: tuple[float, ...] | None = None
 
     _constraints: ClassVar[dict[str, list[Any]]] = {
         "strength": [Interval(Real, 0, None, closed="left")],
-        "channel_sds": [tuple, None],
+        "channel_sds": [tuple],
     }
 
     @classmethod
@@ -440,37 +365,34 @@ class ChannelMix(Augmentation):
         strength : float, default=0.3
             See the class.
         """
-        X = as_float(as_signals(X, way=""))
+        X = as_float(as_signals(X))
         require(len(X) > 0, "X holds no window; ChannelMix.from_signals needs at least one")
         check_finite(X, limit=float(np.finfo(np.float64).max) ** 0.5 / X.shape[2])
         means, moving = _without_mean(X)
-        variances = np.mean(np.square(moving, dtype=np.float64), axis=(0, 2))
-        return cls(strength, tuple(_sds(variances, np.abs(means).max(axis=(0, 2)))))
+        sds = np.sqrt(np.mean(np.square(moving, dtype=np.float64), axis=(0, 2)))
+        # 0 where they are no more than rounding errors of the mean.
+        sds = np.where(sds > 1e-14 * np.abs(means).max(axis=(0, 2)), sds, 0.0)
+        return cls(tuple(sds), strength)
 
     def _check_fields(self) -> None:
         require(
-            all(isinstance(s, Real) and 0 <= s < np.inf for s in self.channel_sds or ()),
-            f"ChannelMix channel_sds is {self.channel_sds!r}; use None or one number of 0 or more "
-            "for each channel",
+            all(isinstance(s, Real) and 0 <= s < np.inf for s in self.channel_sds),
+            f"ChannelMix channel_sds is {self.channel_sds!r}; use one number of 0 or more for each "
+            "channel",
         )
 
     def _check(self, n_channels: int, n_times: int) -> None:
         require(
-            self.channel_sds is None or len(self.channel_sds) == n_channels,
-            f"ChannelMix has {len(self.channel_sds or ())} standard deviations, X has {n_channels} "
+            len(self.channel_sds) == n_channels,
+            f"ChannelMix has {len(self.channel_sds)} standard deviations, X has {n_channels} "
             "channels; give one for each",
         )
 
     def _apply(self, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         n, c, _ = X.shape
-        means, moving = _without_mean(X)
-        if self.channel_sds is None:
-            variances = np.mean(np.square(moving, dtype=np.float64), axis=2)
-            sds = _sds(variances, np.abs(means)[:, :, 0])  # n, c
-        else:
-            sds = np.array(self.channel_sds)
-        given = np.where(sds > 0, sds, np.inf)
-        ratio = sds[..., :, None] / given[..., None, :]  # [n,] c, c
+        _, moving = _without_mean(X)
+        sds = np.array(self.channel_sds)
+        ratio = sds[:, None] / np.where(sds > 0, sds, np.inf)  # c, c
         mixing = rng.normal(0.0, self.strength / np.sqrt(c), (n, c, c)) * ratio
         return np.asarray(X + mixing.astype(X.dtype) @ moving)
 
@@ -479,9 +401,3 @@ def _without_mean(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means (n, c, 1) in float64 of windows (n, c, t), and the windows less these."""
     means = X.mean(axis=2, keepdims=True, dtype=np.float64)
     return means, (X - means).astype(X.dtype)
-
-
-def _sds(variances: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return standard deviations, 0 where these are no more than rounding errors of the mean."""
-    sds = np.sqrt(variances)
-    return np.where(sds > 1e-14 * means, sds, 0.0)

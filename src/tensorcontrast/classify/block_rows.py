@@ -114,17 +114,17 @@ class ClassifierRows:
     ----------
     extractor : ContrastiveFeatures
         Fitted.
-    mean, deviation : (r,) arrays or None
-        Of the features; None where these take no part.
+    mean, deviation : (r,) arrays
+        Of the features.
     components : dict or None
-        As :func:`learn_components` returns it; None where the blocks take no part.
+        As :func:`learn_components` returns it; None with missing values.
     maps : tuple of BlockMap
         From the values of each block to its components.
     """
 
     extractor: ContrastiveFeatures
-    mean: Array | None
-    deviation: Array | None
+    mean: Array
+    deviation: Array
     components: dict[str, Any] | None
     maps: tuple[BlockMap, ...]
 
@@ -132,8 +132,8 @@ class ClassifierRows:
     def from_learned(
         cls,
         extractor: ContrastiveFeatures,
-        mean: Array | None,
-        deviation: Array | None,
+        mean: Array,
+        deviation: Array,
         components: dict[str, Any] | None,
     ) -> ClassifierRows:
         """Prepare the maps, from learned attributes."""
@@ -156,20 +156,18 @@ class ClassifierRows:
         """
         if self.components is None:
             return use(self._joined(self.extractor.transform(signals), []))
-        if self.mean is None or self.extractor.readout is not None:
-            blocks = self.extractor.signal_blocks
-            return blocks.map(signals, lambda values: use(self._of_values(values)))
-        return use(self.of_rows(self.extractor.rows(signals)))
-
-    def _of_values(self, values: Sequence[Array]) -> Array:
         readout = self.extractor.readout
-        W = None if self.mean is None or readout is None else readout.features(values)
-        parts = [of_block(v) for of_block, v in zip(self.maps, values, strict=True)]
-        return self._joined(W, parts)
+        if readout is None:
+            return use(self.of_rows(self.extractor.rows(signals)))
+
+        def of_values(values: Sequence[Array]) -> Array:
+            parts = [of_block(v) for of_block, v in zip(self.maps, values, strict=True)]
+            return use(self._joined(readout.features(values), parts))
+
+        return self.extractor.signal_blocks.map(signals, of_values)
 
     def of_rows(self, rows: Array) -> Array:
         """Rows of windows whose entries (n, i) are known, all blocks side by side."""
-        W = None if self.mean is None else self.extractor.features_of_rows(rows)
         parts = []
         if self.components is not None:
             blocks = self.extractor.signal_blocks.split(rows)
@@ -179,13 +177,10 @@ class ClassifierRows:
                     blocks, *_ordered(self.components), strict=True
                 )
             ]
-        return self._joined(W, parts)
+        return self._joined(self.extractor.features_of_rows(rows), parts)
 
-    def _joined(self, W: Array | None, parts: Sequence[Array]) -> Array:
-        columns = []
-        if self.mean is not None:
-            assert W is not None and self.deviation is not None
-            columns.append(unit_rows((W - self.mean) / self.deviation, FEATURE_LENGTH))
+    def _joined(self, W: Array, parts: Sequence[Array]) -> Array:
+        columns = [unit_rows((W - self.mean) / self.deviation, FEATURE_LENGTH)]
         columns += [unit_rows(part, 1 / math.sqrt(len(parts))) for part in parts]
         return np.concatenate(columns, axis=1, dtype=np.float64)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -64,35 +64,27 @@ class ContrastiveClassifier(
 ):
     """Classes of windows of a multichannel signal, learned from few labels.
 
-    All windows train the features, without labels. The labelled ones train a logistic regression
-    on them. Probabilities are calibrated by temperature scaling on labelled windows that were held
-    out.
+    All windows train the features, without labels. The labelled ones train a logistic regression.
+    It sees the features, standardised and of unit length, and up to 400 principal components of
+    each of the coupled blocks that the features are made of; directions that vary with the
+    augmentation of a window count less. With missing values it sees the features alone.
+    Probabilities are calibrated by temperature scaling on labelled windows that were held out.
 
     Parameters
     ----------
     features : ContrastiveFeatures, optional
         The features. Default: ``ContrastiveFeatures()``.
-    classifier : {"auto", "features", "blocks"}, default="auto"
-        What the logistic regression sees. "features" are the features, standardised and of unit
-        length. "blocks" are up to 400 principal components of each of the coupled blocks that the
-        features are made of; directions that vary with the augmentation of a window count less.
-        "auto" is both; with missing values it is the features alone.
     abstain : float, optional
         Probability below which :meth:`predict` gives no class but the unknown label: −1 where
         classes are numbers, "" where they are text, None where they are truth values.
     smooth : {"viterbi"}, optional
         Take neighbouring windows of a recording into account, by a hidden Markov model whose
         transitions are learned from the labels. Needs recordings that say where their windows are
-        from (columns ``recording`` and ``start``), or ``recording=``. Default: each window for
-        itself.
+        from (columns ``recording`` and ``start``). Default: each window for itself.
     dwell : float, optional
         Mean number of windows for which a class lasts, above 1, instead of learned transitions.
-    n_jobs : int, optional
-        Threads that the features may use, where they do not say themselves.
     random_state : int, RandomState or None
         Seeds the features, where they have no seed of their own, and the parts held out.
-    verbose : bool, default=False
-        Show the progress of every stage of the features on standard error.
 
     Attributes
     ----------
@@ -141,41 +133,32 @@ class ContrastiveClassifier(
     n_labels_: Array
     stay_: float | None
     transitions_: Array | None
-    feature_mean_: Array | None
-    feature_deviation_: Array | None
-    #: What :func:`.learn_components` returns; None where the blocks take no part.
+    feature_mean_: Array
+    feature_deviation_: Array
+    #: What :func:`.learn_components` returns; None with missing values.
     components_: dict[str, Any] | None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [ContrastiveFeatures, None],
-        "classifier": [StrOptions({"auto", "features", "blocks"})],
         "abstain": [Interval(Real, 0, 1, closed="both"), None],
         "smooth": [StrOptions({"viterbi"}), None],
         "dwell": [Interval(Real, 1, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
         features: Any = None,
-        classifier: str = "auto",
         *,
         abstain: float | None = None,
         smooth: str | None = None,
         dwell: float | None = None,
-        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
     ) -> None:
         self.features = features
-        self.classifier = classifier
         self.abstain = abstain
         self.smooth = smooth
         self.dwell = dwell
-        self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
 
     # ------------------------------------------------------------------------------- learning
 
@@ -185,7 +168,6 @@ class ContrastiveClassifier(
         y: Any = None,
         *,
         groups: Any = None,
-        recording: Any = None,
         init: ContrastiveFeatures | None = None,
         autosave: str | PathLike[str] | None = None,
     ) -> Self:
@@ -201,9 +183,6 @@ class ContrastiveClassifier(
         groups : (n,) array-like, optional
             Subject of each window. Windows are held out by group, so that probabilities are those
             of people who were not seen. Default: the groups of the recordings.
-        recording : (n,) array-like, optional
-            Recording of each window, in the order of time, for ``smooth``. Default: the columns of
-            the recordings.
         init : fitted ContrastiveFeatures, optional
             Features to go on from; see :meth:`ContrastiveFeatures.fit`.
         autosave : path, optional
@@ -216,7 +195,7 @@ class ContrastiveClassifier(
         """
         checks.check_parameters(self)
         try:
-            attributes = self._learn(X, y, groups, recording, {"init": init, "autosave": autosave})
+            attributes = self._learn(X, y, groups, {"init": init, "autosave": autosave})
             assign_learned(self, attributes)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
@@ -225,25 +204,15 @@ class ContrastiveClassifier(
             ) from None
         return self
 
-    def _learn(
-        self, X: Any, y: Any, groups: Any, recording: Any, options: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _learn(self, X: Any, y: Any, groups: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Return the learned attributes of a fit; what was learned before plays no part."""
         features = ContrastiveFeatures() if self.features is None else self.features
         rng = checks.generator(self.random_state)
-        params: dict[str, Any] = {"verbose": self.verbose} if self.verbose else {}
+        params: dict[str, Any] = {}
         if features.random_state is None and self.random_state is not None:
             params["random_state"] = int(rng.integers(2**31 - 1))
-        if features.n_jobs is None:
-            params["n_jobs"] = self.n_jobs
         extractor = changed(features, **params)
-        masked = extractor.missing == "mask"
-        if masked and self.classifier == "blocks":
-            raise InvalidInputError(
-                "classifier='blocks' needs windows without missing values, but the features have "
-                "missing='mask'; pass classifier='auto', or fill the gaps"
-            )
-        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        given = _Given.read(X, y, groups, self.smooth is not None)
         signals = X if isinstance(X, Recordings) else given.signals
         kept = extractor.fit_and_keep(signals, windows=given.windows, **options)
         assert kept is not None  # these windows were asked for
@@ -258,13 +227,10 @@ class ContrastiveClassifier(
     ) -> dict[str, Any]:
         """Return the learned attributes on fitted features."""
         some = evenly(len(given.signals), MAX_WINDOWS)
-        components = mean = deviation = None
-        if self.classifier != "features" and extractor.missing == "error":
-            components = learn_components(kept, some)
-        if self.classifier != "blocks":
-            W = np.asarray(extractor.features_of_rows(kept.of(some)), dtype=np.float64)
-            mean, deviation = W.mean(axis=0), W.std(axis=0)
-            deviation = np.where(deviation > 0, deviation, 1.0)
+        components = learn_components(kept, some) if extractor.missing == "error" else None
+        W = np.asarray(extractor.features_of_rows(kept.of(some)), dtype=np.float64)
+        mean, deviation = W.mean(axis=0), W.std(axis=0)
+        deviation = np.where(deviation > 0, deviation, 1.0)
         maker = ClassifierRows.from_learned(extractor, mean, deviation, components)
         rows = maker.of_rows(kept.of(given.labelled))
         return {
@@ -285,7 +251,6 @@ class ContrastiveClassifier(
         y: Any = None,
         *,
         groups: Any = None,
-        recording: Any = None,
         **params: Any,
     ) -> Self:
         """Return a classifier on fitted features, which stay as they are.
@@ -294,23 +259,20 @@ class ContrastiveClassifier(
         ----------
         features : ContrastiveFeatures
             Fitted.
-        X, y, groups, recording
+        X, y, groups
             As in :meth:`fit`.
         **params : Any
             Parameters of this class.
         """
         model = cls(clone(features), **params)
         checks.check_parameters(model)
-        masked = features.missing == "mask"
-        given = _Given.read(X, y, groups, recording, masked, model.smooth is not None)
+        given = _Given.read(X, y, groups, model.smooth is not None)
         kept = features.keep(X, given.windows)
         rng = checks.generator(model.random_state)
         assign_learned(model, model._learn_on(features, kept, given, rng))
         return model
 
-    def refit(
-        self, X: Any, y: Any = None, *, groups: Any = None, recording: Any = None, rows: Any = None
-    ) -> Self:
+    def refit(self, X: Any, y: Any = None, *, groups: Any = None, rows: Any = None) -> Self:
         """Learn other labels with the features as they are, in a fraction of the time.
 
         For a few more labels after a look at the answers. Parameters as in :meth:`fit`; only the
@@ -318,15 +280,14 @@ class ContrastiveClassifier(
 
         Parameters
         ----------
-        X, y, groups, recording
+        X, y, groups
             As in :meth:`fit`.
         rows : (n, q) array, optional
             Rows of all windows, as :meth:`rows` returns them, where they were computed before.
         """
         check_is_fitted(self, "coef_")
         checks.check_parameters(self)
-        masked = self.extractor_.missing == "mask"
-        given = _Given.read(X, y, groups, recording, masked, self.smooth is not None)
+        given = _Given.read(X, y, groups, self.smooth is not None)
         self.extractor_.transform(X[:1])  # tells of another rate, other channels or lengths
         if rows is not None:
             rows = self._checked_rows(rows, len(given.signals))
@@ -353,7 +314,8 @@ class ContrastiveClassifier(
         by_group = own_groups is not None and len(np.unique(own_groups)) > 1
         by = "group" if by_group else "window"
         n_labels = np.bincount(codes, minlength=n_classes)
-        stay, transitions = _learn_transitions(given.runs, labels.codes, n_labels)
+        prior = n_labels / n_labels.sum()
+        stay, transitions = smoothing.learn_transitions(given.runs, labels.codes, prior)
         if self.smooth is not None and self.dwell is None and transitions is None:
             raise _no_transitions()
         return {
@@ -381,7 +343,8 @@ class ContrastiveClassifier(
         codes : (n,) int array
             Place of the class of each window in ``classes_``; −1 for unknown.
         """
-        self.stay_, self.transitions_ = _learn_transitions(runs, codes, self.n_labels_)
+        prior = self.n_labels_ / self.n_labels_.sum()
+        self.stay_, self.transitions_ = smoothing.learn_transitions(runs, codes, prior)
         return self
 
     def transitions(self) -> Array:
@@ -395,21 +358,21 @@ class ContrastiveClassifier(
 
     # --------------------------------------------------------------------------------- answers
 
-    def predict_proba(self, X: Any, *, recording: Any = None) -> Array:
+    def predict_proba(self, X: Any) -> Array:
         """Probability of each class (n, k), in the order of ``classes_``; calibrated.
 
-        With ``smooth``, given all windows of the same run: see ``fit`` for ``recording``.
+        With ``smooth``, given all windows of the same run.
         """
-        return self.answers(X, recording=recording)[1]
+        return self.answers(X)[1]
 
-    def predict(self, X: Any, *, recording: Any = None) -> Array:
+    def predict(self, X: Any) -> Array:
         """Class of each window, of the type of the labels; unknown where ``abstain`` says so.
 
         With ``smooth``, the most likely sequence of classes of each run of windows.
         """
-        return self.answers(X, recording=recording)[0]
+        return self.answers(X)[0]
 
-    def answers(self, X: Any, *, recording: Any = None) -> tuple[Array, Array]:
+    def answers(self, X: Any) -> tuple[Array, Array]:
         """Class of each window as :meth:`predict` gives it, and the probability of all classes.
 
         Returns
@@ -422,8 +385,7 @@ class ContrastiveClassifier(
         probability = self._probability(X)
         path = probability.argmax(axis=1)
         if self.smooth is not None:
-            runs = _runs(X, recording, len(probability))
-            probability, path = self.smooth_runs(probability, runs)
+            probability, path = self.smooth_runs(probability, _runs(X))
         return self._labels_of(path, probability), probability
 
     def _probability(self, X: Any) -> Array:
@@ -559,7 +521,7 @@ class ContrastiveClassifier(
 
     def _checked_signals(self, X: Any) -> Array:
         """Signals of X, of the kind of those of the fit."""
-        signals = _signals(X, self.extractor_.missing == "mask")
+        signals = _signals(X)
         if signals.shape[1] != self.n_features_in_:
             raise InvalidInputError(
                 f"X has {signals.shape[1]} features, but {type(self).__name__} is expecting "
@@ -707,17 +669,6 @@ def softmax(scores: Array) -> Array:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _learn_transitions(
-    runs: list[NDArray[np.intp]], codes: Array, n_labels: Array
-) -> tuple[float | None, Array | None]:
-    """Return how likely a class stays, and how classes follow each other; None if unknown."""
-    prior = n_labels / n_labels.sum()
-    stay = smoothing.learn_stay(runs, codes, prior)
-    if stay is None:
-        return None, None
-    return stay, smoothing.learn_transitions(runs, codes, stay, prior)
-
-
 def _no_transitions() -> InvalidInputError:
     return InvalidInputError(
         "smooth='viterbi': no recording has two labelled windows, so that nothing tells how long "
@@ -748,23 +699,20 @@ class _Given:
         return np.union1d(evenly(len(self.signals), MAX_WINDOWS), self.labelled)
 
     @classmethod
-    def read(
-        cls, X: Any, y: Any, groups: Any, recording: Any, masked: bool, ordered: bool
-    ) -> _Given:
+    def read(cls, X: Any, y: Any, groups: Any, ordered: bool) -> _Given:
         """Read signals, labels and groups; ``ordered`` where neighbours must be known."""
-        signals = _signals(X, masked)
+        signals = _signals(X)
         labels = _labels(X, y, len(signals))
         _check_classes(labels)
         if groups is None and isinstance(X, Recordings):
             groups = X.groups
         if groups is not None:
             groups = check_groups(groups, len(signals))
-        known = recording is not None or "recording" in getattr(X, "columns", {})
-        runs = list(_runs(X, recording, len(signals))) if known or ordered else []
+        runs = list(_runs(X)) if ordered or "recording" in getattr(X, "columns", {}) else []
         return cls(signals, labels, groups, runs)
 
 
-def _signals(X: Any, missing: bool) -> Array:
+def _signals(X: Any) -> Array:
     """Signals [n, channel, time]; arrays of objects that are all numbers become numbers."""
     if isinstance(X, Recordings):
         return X.X
@@ -775,7 +723,7 @@ def _signals(X: Any, missing: bool) -> Array:
             f"X has one dimension {np.shape(X)}, but [n, channel, time] is needed. Reshape your "
             "data: for one window of one channel use X[np.newaxis, np.newaxis]"
         )
-    return as_signals(X, missing=missing)
+    return as_signals(X)
 
 
 def _labels(X: Any, y: Any, n_windows: int) -> Labels:
@@ -819,15 +767,13 @@ def _check_classes(labels: Labels) -> None:
         )
 
 
-def _runs(X: Any, recording: Any, n_windows: int) -> Iterator[NDArray[np.intp]]:
+def _runs(X: Any) -> Iterator[NDArray[np.intp]]:
     """Windows that follow each other."""
-    if recording is not None:
-        return smoothing.runs_of(check_groups(recording, n_windows, "recording"), None)
     columns = X.columns if isinstance(X, Recordings) else {}
     if "recording" not in columns:
         raise InvalidInputError(
-            "smooth='viterbi' needs to know which windows follow each other: pass recording= with "
-            "the recording of each window, or Recordings with the columns 'recording' and 'start'"
+            "smooth='viterbi' needs to know which windows follow each other: pass Recordings with "
+            "the column 'recording' and, where windows are not in order, 'start'"
         )
     return smoothing.runs_of(columns["recording"], columns.get("start"), X.n_times)
 

@@ -16,9 +16,8 @@ from tensorcontrast.tensorize.blocks import block_names
 
 if TYPE_CHECKING:
     from tensorcontrast.classify.classifier import ContrastiveClassifier
-    from tensorcontrast.recordings import Recordings
 
-__all__ = ["AnswerScores", "agreement_of_parts", "score_answers", "what_decides"]
+__all__ = ["AnswerScores", "score_answers", "what_decides"]
 
 Array = NDArray[Any]
 
@@ -175,10 +174,10 @@ def what_decides(model: ContrastiveClassifier) -> dict[str, Any]:
         and principal components of the coupled ``blocks``; ``temperature``; ``smooth``: whether
         neighbouring windows count; ``abstain``; and ``classifier``, all of it in words.
     """
-    n_features = 0 if model.feature_mean_ is None else len(model.feature_mean_)
+    n_features = len(model.feature_mean_)
     n_components = int(model.coef_.shape[1]) - n_features
     blocks = block_names(model.extractor_.signal_blocks.transformers) if n_components else []
-    parts = [f"{n_features} features"] if n_features else []
+    parts = [f"{n_features} features"]
     if n_components:
         parts.append(f"{n_components} principal components of {' and '.join(blocks)}")
     return {
@@ -189,28 +188,4 @@ def what_decides(model: ContrastiveClassifier) -> dict[str, Any]:
         "temperature": float(model.temperature_),
         "smooth": model.smooth is not None,
         "abstain": model.abstain,
-    }
-
-
-def agreement_of_parts(model: ContrastiveClassifier, rec: Recordings) -> dict[str, float]:
-    """Share of windows for which one kind of input alone gives the answer of all together.
-
-    Each window counts for itself, without smoothing or abstention.
-
-    Returns
-    -------
-    dict
-        ``features`` and ``blocks``; empty where the classifier sees one kind only.
-    """
-    n = 0 if model.feature_mean_ is None else len(model.feature_mean_)
-    if n in (0, model.coef_.shape[1]):
-        return {}
-    rows = model.rows(rec.X)
-    whole, features, blocks = (
-        (rows[:, part] @ model.coef_[:, part].T + model.intercept_).argmax(axis=1)
-        for part in (slice(None), slice(None, n), slice(n, None))
-    )
-    return {
-        "features": float(np.mean(features == whole)),
-        "blocks": float(np.mean(blocks == whole)),
     }

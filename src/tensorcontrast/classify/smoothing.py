@@ -18,7 +18,6 @@ from scipy.special import logsumexp
 
 __all__ = [
     "dwell_matrix",
-    "learn_stay",
     "learn_transitions",
     "posterior",
     "runs_of",
@@ -66,29 +65,6 @@ def runs_of(
         yield from np.split(at, breaks)
 
 
-def learn_stay(runs: list[NDArray[np.intp]], codes: Array, prior: Array) -> float | None:
-    """Probability of keeping the class from window to window, by maximum likelihood.
-
-    Uses neighbouring labels of a run, however many windows apart: the class has been kept over m
-    windows with probability a^m + (1 − a^m)·π. Returns None where no run has two labels.
-
-    Parameters
-    ----------
-    runs : list of int arrays
-        Windows that follow each other; see :func:`runs_of`.
-    codes : (n,) int array
-        Class of each window, −1 for unknown.
-    prior : (k,) array
-        Share π of each class.
-    """
-    m, i, j = _label_pairs(runs, codes)
-    if not len(m):
-        return None
-    kept = STAYS[:, None] ** m  # tried, pairs
-    likelihood = kept * (i == j) + (1 - kept) * prior[j]
-    return float(STAYS[np.log(likelihood).sum(axis=1).argmax()])
-
-
 def transition_matrix(stay: float, prior: Array) -> Array:
     """P(j | i) of classes i, j of neighbouring windows, (k, k)."""
     return np.asarray(stay * np.eye(len(prior)) + (1 - stay) * prior)
@@ -110,30 +86,39 @@ def dwell_matrix(dwell: float, prior: Array) -> Array:
 
 
 def learn_transitions(
-    runs: list[NDArray[np.intp]], codes: Array, stay: float, prior: Array
-) -> Array:
-    """P(j | i) (k, k) with the counts N of pairs of labelled windows that follow each other.
+    runs: list[NDArray[np.intp]], codes: Array, prior: Array
+) -> tuple[float | None, Array | None]:
+    """Probability of keeping the class, and P(j | i) (k, k), from the labels of windows.
 
-    With P the matrix of :func:`transition_matrix`, row i is N_i + 20·P_i, divided by its sum: the
-    mean of a Dirichlet posterior. Other parameters as in :func:`learn_stay`.
+    The first is that of maximum likelihood for neighbouring labels of a run, however many windows
+    apart: the class has been kept over m windows with probability a^m + (1 − a^m)·π. With P its
+    :func:`transition_matrix` and N the counts of labelled windows that follow each other directly,
+    row i of the second is N_i + 20·P_i, divided by its sum: the mean of a Dirichlet posterior. Both
+    are None where no run has two labels.
+
+    Parameters
+    ----------
+    runs : list of int arrays
+        Windows that follow each other; see :func:`runs_of`.
+    codes : (n,) int array
+        Class of each window, −1 for unknown.
+    prior : (k,) array
+        Share π of each class.
     """
-    m, i, j = _label_pairs(runs, codes)
-    counts = PRIOR_PAIRS * transition_matrix(stay, prior)
-    np.add.at(counts, (i[m == 1], j[m == 1]), 1)
-    return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-
-def _label_pairs(
-    runs: list[NDArray[np.intp]], codes: Array
-) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Neighbouring labels of a run: how many windows apart, first class and second class."""
     pairs = [
         (b - a, codes[run[a]], codes[run[b]])
         for run in runs
         for a, b in pairwise(np.flatnonzero(codes[run] >= 0).tolist())
     ]
-    m, i, j = np.array(pairs, dtype=np.intp).reshape(-1, 3).T
-    return m, i, j
+    if not pairs:
+        return None, None
+    m, i, j = np.array(pairs, dtype=np.intp).T
+    kept = STAYS[:, None] ** m  # tried, pairs
+    likelihood = kept * (i == j) + (1 - kept) * prior[j]
+    stay = float(STAYS[np.log(likelihood).sum(axis=1).argmax()])
+    counts = PRIOR_PAIRS * transition_matrix(stay, prior)
+    np.add.at(counts, (i[m == 1], j[m == 1]), 1)
+    return stay, np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 def viterbi(log_likelihood: Array, transitions: Array, prior: Array) -> NDArray[np.intp]:

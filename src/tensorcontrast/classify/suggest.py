@@ -138,7 +138,7 @@ def suggest_windows(
 
 def feature_rows(W: Any) -> Array:
     """Features (n, r) with columns of unit variance and rows of unit length, in float32."""
-    W = as_array(W, name="W", way="")
+    W = as_array(W, name="W")
     if W.ndim != 2 or not W.size:
         raise InvalidInputError(
             f"W has shape {W.shape}; pass the features of windows (n_windows, n_features), as "

@@ -6,10 +6,10 @@ import csv
 import datetime as dt
 import io
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ __all__ = ["ANNOTATIONS", "FORMATS", "Timeline"]
 
 Array = NDArray[Any]
 
-#: Formats of annotations, of one recording: EDF+, and text and FIF files of MNE.
-ANNOTATIONS = (".edf", ".txt", ".fif")
-FORMATS = (".csv", ".tsv", ".json", ".parquet", *ANNOTATIONS)
+#: Format of annotations, of one recording: EDF+.
+ANNOTATIONS = ".edf"
+FORMATS = (".csv", ".tsv", ".json", ".parquet", ANNOTATIONS)
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,15 @@ class Timeline:
 
     def by_recording(self) -> dict[str, Timeline]:
         """Return the answers of each recording, by its name."""
-        out = {}
-        for name in dict.fromkeys(self.recording.tolist()):
-            own = np.flatnonzero(self.recording == name)
-            out[name] = Timeline(
-                self.recording[own],
-                self.start_s[own],
-                self.end_s[own],
-                self.label[own],
-                self.probability[own],
-                self.probabilities[own],
-                self.classes,
-                {column: values[own] for column, values in self.extra.items()},
-                self.origins,
+        names = ("recording", "start_s", "end_s", "label", "probability", "probabilities")
+        return {
+            name: replace(
+                self,
+                **{column: getattr(self, column)[self.recording == name] for column in names},
+                extra={column: v[self.recording == name] for column, v in self.extra.items()},
             )
-        return out
+            for name in dict.fromkeys(self.recording.tolist())
+        }
 
     def rows(self, *, probabilities: bool = False) -> list[dict[str, Any]]:
         """One dict per answer: recording, start_s, end_s, label, probability.
@@ -220,44 +214,35 @@ class Timeline:
         Parameters
         ----------
         path : path
-            ``.csv``, ``.tsv``, ``.json``, ``.parquet``; or annotations of one recording: ``.edf``
-            for EDF+, which MNE and EDF viewers read, ``.txt`` or ``.fif`` for MNE. Annotations are
-            merged segments, and there is none where the answer is unknown. Onsets count from the
-            start of the recording. ``mne.read_annotations`` reads all three.
+            ``.csv``, ``.tsv``, ``.json``, ``.parquet``; or ``.edf``: EDF+ annotations of one
+            recording, which ``mne.read_annotations`` and EDF viewers read. Annotations are merged
+            segments, and there is none where the answer is unknown. Onsets count from the start of
+            the recording.
         probabilities : bool, default=False
             Also write the probability of each class; not with annotations.
         """
         path = Path(path).expanduser()
         kind = check_format(path)
-        if kind in ANNOTATIONS:
-            notes = self._annotations(path)  # before anything is written
-            start, patient = self.origins.get(str(self.recording[0]), (None, ""))
-            if kind == ".edf":
-                content = annotations_file(notes, start, patient)
-            else:
-                content = {".txt": _text_bytes, ".fif": _fif_bytes}[kind](path, notes)
-            with atomic_write(path) as stream:
-                stream.write(content)
-            return path
-        columns = self._columns(probabilities)
-        writers: dict[str, Callable[[IO[bytes], dict[str, list[Any]]], None]] = {
-            ".csv": lambda stream, table: _table(stream, table, ","),
-            ".tsv": lambda stream, table: _table(stream, table, "\t"),
-            ".json": self._json,
-            ".parquet": _parquet,
-        }
+        if kind == ANNOTATIONS:
+            notes = self._annotations(path)
+            content = annotations_file(notes, *self.origins.get(str(self.recording[0]), (None, "")))
+        elif kind == ".json":
+            data = {
+                "classes": list(self.classes),
+                "answers": self.rows(probabilities=probabilities),
+            }
+            content = (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
+        elif kind == ".parquet":
+            content = _parquet(self._columns(probabilities))
+        else:
+            content = _table(self._columns(probabilities), "\t" if kind == ".tsv" else ",")
         with atomic_write(path) as stream:
-            writers[kind](stream, columns)
+            stream.write(content)
         return path
-
-    def _json(self, stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        data = {"classes": list(self.classes), "answers": rows}
-        stream.write((json.dumps(data, indent=1, allow_nan=False) + "\n").encode())
 
     def _annotations(self, path: Path) -> list[tuple[float, float, str]]:
         """Onset, duration and text of the segments of one recording that have an answer."""
-        self.check_times(f"{path.suffix.lower()} (annotations)")
+        self.check_times(".edf (annotations)")
         names = list(dict.fromkeys(self.recording.tolist()))
         if len(names) > 1:
             raise InvalidInputError(
@@ -270,29 +255,6 @@ class Timeline:
             for a, b, label in zip(merged.start_s, merged.end_s, merged.label, strict=True)
             if label
         ]
-
-
-def _text_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
-    """Annotations as MNE writes them to text, which has no quotes."""
-    for *_, text in annotations:
-        if any(mark in text for mark in ",#\n\r") or not text.isascii():
-            raise InvalidInputError(
-                f"{path.name}: the answer {text!r} has a sign that text files of annotations "
-                "cannot hold (comma, #, not ASCII); write them as .fif, .edf or .csv"
-            )
-    lines = [f"{onset:.6f},{duration:.6f},{text}\n" for onset, duration, text in annotations]
-    return "".join(["# MNE-Annotations\n", "# onset, duration, description\n", *lines]).encode()
-
-
-def _fif_bytes(path: Path, annotations: list[tuple[float, float, str]]) -> bytes:
-    from tempfile import TemporaryDirectory
-
-    mne = optional("mne", "mne")
-    onset, duration, text = ([one[k] for one in annotations] for k in range(3))
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "answers-annot.fif"  # a name that MNE expects
-        mne.Annotations(onset, duration, text).save(file, verbose="ERROR")
-        return file.read_bytes()
 
 
 def no_times(what: str) -> InvalidInputError:
@@ -311,10 +273,8 @@ def check_format(path: Path) -> str:
             f"{path.name}: answers are written as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; give "
             "such a name"
         )
-    if suffix == ".edf":
+    if suffix == ANNOTATIONS:
         optional("edfio", "data")
-    if suffix == ".fif":
-        optional("mne", "mne")
     if suffix == ".parquet":
         optional("pyarrow.parquet", "data")
     return suffix
@@ -324,19 +284,16 @@ def _or_none(value: float, digits: int) -> float | None:
     return round(value, digits) if np.isfinite(value) else None
 
 
-def _table(stream: IO[bytes], columns: dict[str, list[Any]], delimiter: str) -> None:
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    try:
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(map(csv_text, columns))
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([csv_text(v) if isinstance(v, str) else v for v in row])
-        text.flush()
-    finally:
-        text.detach()
+def _table(columns: dict[str, list[Any]], delimiter: str) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(map(csv_text, columns))
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow([csv_text(v) if isinstance(v, str) else v for v in row])
+    return text.getvalue().encode()
 
 
-def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
     pyarrow, parquet = optional("pyarrow", "data"), optional("pyarrow.parquet", "data")
     kinds = {name: pyarrow.string() for name in ("recording", "label", "against", "start_time")}
     table = pyarrow.table(
@@ -345,4 +302,6 @@ def _parquet(stream: IO[bytes], columns: dict[str, list[Any]]) -> None:
             for name, values in columns.items()
         }
     )
+    stream = io.BytesIO()
     parquet.write_table(table, stream)
+    return stream.getvalue()

@@ -181,7 +181,7 @@ def _coupled(estimator: Any, blocks: list[Any] | Joined, fitted: Layout | None) 
         n_features = windows.size if coupled else blocks.dims[0][0]
         return Given(windows, blocks.dims, coupled, n_features)
     arrays = [
-        block if is_stored(block) or is_dask(block) else _array(block, f"X[{b}]", nan)
+        block if is_stored(block) or is_dask(block) else _array(block, f"X[{b}]")
         for b, block in enumerate(blocks)
     ]
     lengths = [int(block.shape[0]) for block in arrays if not _unknown(block)]
@@ -211,10 +211,10 @@ def _unknown(block: Any) -> bool:
     return is_dask(block) and bool(np.isnan(block.shape[0]))
 
 
-def _array(block: Any, name: str, nan: bool) -> Array:
+def _array(block: Any, name: str) -> Array:
     if hasattr(block, "iloc"):
         block = block.to_numpy()
-    array = as_array(block, name, missing=nan)
+    array = as_array(block, name)
     if array.ndim < 2 or 0 in array.shape:
         raise InvalidInputError(
             f"{name} has shape {array.shape}; a block holds windows (n, I_1, …, I_K) of at least "

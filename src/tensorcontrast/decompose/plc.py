@@ -302,7 +302,7 @@ class PLC(CPEstimator):
         if isinstance(nuisance, Joined):
             nuisance, dims = nuisance.rows, (layout.size,)
         elif isinstance(nuisance, list | tuple) and layout.coupled:
-            arrays = [as_array(a, f"nuisance[{b}]", way="") for b, a in enumerate(nuisance)]
+            arrays = [as_array(a, f"nuisance[{b}]") for b, a in enumerate(nuisance)]
             flat = [a.reshape(len(a), -1) for a in map(np.atleast_1d, arrays)]
             nuisance = np.concatenate(flat, axis=1)
         rows = checked_nuisance(nuisance, dims, dtype)

@@ -91,9 +91,7 @@ class WindowContributions:
         Feature of the window.
     signal : (c, t) array
     contributions : (c, s) array
-        By channel and by part of the window; with ``rest`` they sum to ``value``.
-    rest : float
-        What blocks add that are nowhere in the signal; 0 without any.
+        By channel and by part of the window; they sum to ``value``.
 
     Examples
     --------
@@ -105,7 +103,7 @@ class WindowContributions:
     >>> windows = explain_features(model, rec)[0].windows
     >>> [(window.role, window.signal.shape) for window in windows]
     [('highest', (2, 64)), ('typical', (2, 64)), ('lowest', (2, 64))]
-    >>> bool(abs(windows[0].contributions.sum() + windows[0].rest - windows[0].value) < 1e-4)
+    >>> bool(abs(windows[0].contributions.sum() - windows[0].value) < 1e-4)
     True
     """
 
@@ -114,12 +112,11 @@ class WindowContributions:
     value: float
     signal: Array
     contributions: Array
-    rest: float
 
 
 @dataclass(frozen=True)
 class FeatureExplanation:
-    """What a feature measures. All shares are of its variance, and sum to ``covered``.
+    """What a feature measures. All shares are of its variance, and sum to 1.
 
     A share is the covariance of a part with the feature, over the variance of the feature. Where
     parts cancel, shares are negative, and others larger than 1.
@@ -133,8 +130,6 @@ class FeatureExplanation:
         Standard deviation of the feature.
     blocks : dict of str to float
         Share of each block.
-    covered : float
-        Share of the blocks that the other attributes describe: 1 with the blocks of this library.
     channels : tuple of str
     channel_share : (c,) array
     frequencies, frequency_share, convolution_share : (f,) arrays
@@ -183,7 +178,6 @@ class FeatureExplanation:
     n_windows: int
     sd: float
     blocks: dict[str, float]
-    covered: float
     channels: tuple[str, ...]
     channel_share: Array
     frequencies: Array
@@ -280,7 +274,7 @@ def explain_features(
     return [*_explained(extractor, out, chosen, X, W, index, codes, tuple(map(str, units)))]
 
 
-def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array]:
+def signal_contributions(model: Any, X: Any, feature: int) -> Array:
     """Where the value of a feature comes from: contributions of every channel and sample.
 
     Parameters
@@ -294,12 +288,9 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
 
     Returns
     -------
-    contributions : (n, c, t) array
+    (n, c, t) array
         Each value of a block less its mean over the fitted windows, times its weight, at the
-        samples that it is computed from.
-    constant : (n,) array
-        What is nowhere in the signal: 0 with the blocks of this library. With it, contributions
-        sum to ``transform(X)[:, feature]``.
+        samples that it is computed from. They sum to ``transform(X)[:, feature]``.
 
     Examples
     --------
@@ -308,11 +299,10 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
     >>> from tensorcontrast.explain import signal_contributions
     >>> rec = make_synthetic(n_samples=60, n_channels=2, n_times=64, random_state=0)
     >>> model = ContrastiveFeatures(decompose=PLC(3), random_state=0).fit(rec)
-    >>> made, constant = signal_contributions(model, rec[:5], feature=0)
-    >>> made.shape, constant.shape
-    ((5, 2, 64), (5,))
-    >>> total = made.sum(axis=(1, 2)) + constant
-    >>> np.allclose(total, model.transform(rec[:5])[:, 0], atol=1e-4)
+    >>> made = signal_contributions(model, rec[:5], feature=0)
+    >>> made.shape
+    (5, 2, 64)
+    >>> np.allclose(made.sum(axis=(1, 2)), model.transform(rec[:5])[:, 0], atol=1e-4)
     True
     """
     extractor = _features_of(model)
@@ -325,8 +315,7 @@ def signal_contributions(model: Any, X: Any, feature: int) -> tuple[Array, Array
             f"X has {signals.shape[1]} channels of {signals.shape[2]} samples, the model was "
             f"fitted on {wanted[0]} of {wanted[1]}; pass windows of the same kind"
         )
-    made, rest = signal.contributions(out.of([at]), signals)
-    return made[..., 0], rest[:, 0]
+    return signal.contributions(out.of([at]), signals)[..., 0]
 
 
 def check_features(only: Iterable[int] | None, count: int) -> list[int]:
@@ -405,7 +394,7 @@ def _explained(
             panel, by_panel = made.time_axis_, share.sum(axis=(0, 1))
             by_quantile = made.n_quantiles_ is not None
             frame_length, frame_share = made.n_fft_ / rate, share.sum(axis=(0, 1, 2))
-        elif isinstance(made, ConvolutionFeatures):
+        else:
             by_kernel = share.sum(axis=2)  # k, d, r
             responses = readout.power_responses(kernels(), made.dilations_, fine)
             spectrum = readout.output_spectra(responses, made.channel_weights_, spectra)
@@ -426,10 +415,8 @@ def _explained(
     by_frequency += by_convolution
     times, by_time = None, None
     if X is not None:
-        measured = _over_time(out, X, variance)
-        if measured is not None:
-            by_channel, by_time = measured
-            times = (np.arange(len(by_time)) + 0.5) / len(by_time) * model.n_times_in_ / rate
+        by_channel, by_time = _over_time(out, X, variance)
+        times = (np.arange(len(by_time)) + 0.5) / len(by_time) * model.n_times_in_ / rate
     strengths = None
     if X is not None and W is not None:
         strengths = _strengths(model, X, W[:, chosen], codes, by_time)
@@ -438,17 +425,11 @@ def _explained(
         blocks: dict[str, float] = {}
         for block, share in zip(out.blocks, shares, strict=True):
             blocks[block.name] = blocks.get(block.name, 0.0) + float(share[..., k].sum())
-        drawn = sum(
-            float(share[..., k].sum())
-            for block, share in zip(out.blocks, shares, strict=True)
-            if isinstance(block.transformer, SpectrogramTensor | ConvolutionFeatures)
-        )
         found = FeatureExplanation(
             index=feature,
             n_windows=0 if some is None else len(some),
             sd=float(sds[k]),
             blocks=blocks,
-            covered=drawn,
             channels=names,
             channel_share=by_channel[:, k],
             frequencies=axis,
@@ -543,7 +524,7 @@ def _spectra(
     return np.ones((c, len(fine))), fine
 
 
-def _over_time(out: ReadOut, X: Array, variance: Array) -> tuple[Array, Array] | None:
+def _over_time(out: ReadOut, X: Array, variance: Array) -> tuple[Array, Array]:
     """Covariance shares of channels (c, r) and parts of the window (s, r), from contributions."""
     per_window = 1
     for block in out.blocks:
@@ -554,8 +535,8 @@ def _over_time(out: ReadOut, X: Array, variance: Array) -> tuple[Array, Array] |
     most = max(8, min(MAX_SPREAD_WINDOWS, MAX_SPREAD_VALUES // per_window))
     some = X[evenly(len(X), most)]
     spread = part_sums(X.shape[2], TIME_PARTS)
-    made, rest = signal.contributions(out, some, spread)
-    W = made.sum(axis=(1, 2)) + rest
+    made = signal.contributions(out, some, spread)
+    W = made.sum(axis=(1, 2))
     centred = W - W.mean(axis=0)
     own = np.mean(np.square(centred), axis=0)
     floor = 1e-9 * np.maximum(variance, np.finfo(float).tiny)
@@ -606,9 +587,8 @@ def _windows(
     middle = int(np.argmin(np.abs(w - np.median(w))))
     places = {"highest": int(np.argmax(w)), "typical": middle, "lowest": int(np.argmin(w))}
     some = X[list(places.values())]
-    made, rest = signal.contributions(out, some, part_sums(X.shape[2], BAND_PARTS))
+    made = signal.contributions(out, some, part_sums(X.shape[2], BAND_PARTS))
     return [
-        WindowContributions(role, int(index[at]), float(w[at]), X[at], made[j, ..., 0],
-                            float(rest[j, 0]))
+        WindowContributions(role, int(index[at]), float(w[at]), X[at], made[j, ..., 0])
         for j, (role, at) in enumerate(places.items())
-    ]  # fmt: skip
+    ]

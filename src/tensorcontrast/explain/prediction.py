@@ -32,10 +32,10 @@ class PredictionExplanation:
     log_odds : (n,) array
         log p(answer) − log p(against), calibrated.
     features : (n, r) array
-        Contribution of each feature; no column where the classifier sees blocks alone.
+        Contribution of each feature.
     blocks : (n, b) array
         Contribution of the principal components of each coupled block, which the classifier sees
-        besides the features; no column where it sees features alone.
+        besides the features; no column with missing values.
     block_names : tuple of str
     intercept : (n,) array
         Contribution that is the same for all windows of the two classes.
@@ -105,7 +105,7 @@ def explain_predictions(model: ContrastiveClassifier, X: Any) -> PredictionExpla
     coef = model.coef_ / model.temperature_
     parts = rows * (coef[answer] - coef[against])
     level = model.intercept_ / model.temperature_
-    n_features = 0 if model.feature_mean_ is None else len(model.feature_mean_)
+    n_features = len(model.feature_mean_)
     names: list[str] = []
     sums: list[Array] = []
     at = n_features

@@ -28,6 +28,7 @@ from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.features import ContrastiveFeatures
 from tensorcontrast.tensorize.blocks import block_names
 from tensorcontrast.tensorize.convolution import ConvolutionFeatures
+from tensorcontrast.tensorize.spectrogram import SpectrogramTensor
 
 __all__ = ["BlockReadOut", "ReadOut", "read_out"]
 
@@ -71,10 +72,6 @@ class BlockReadOut:
         """The weights as a matrix (d, r)."""
         return self.weights.reshape(self.centre.size, -1)
 
-    def parts(self, X: Array) -> Array:
-        """Return the part (n, r) of the block in the features of windows."""
-        return self.values(X) @ self.matrix
-
 
 @dataclass(frozen=True)
 class ReadOut:
@@ -99,10 +96,6 @@ class ReadOut:
         """Number of features."""
         return int(self.blocks[0].weights.shape[-1])
 
-    def values(self, X: Array) -> Array:
-        """Return features (n, r) of windows, the same as ``transform`` to rounding."""
-        return np.asarray(sum(block.parts(X) for block in self.blocks))
-
     def of(self, features: Sequence[int]) -> ReadOut:
         """Return the read-out of some features alone."""
         some = list(features)
@@ -116,14 +109,16 @@ def read_out(model: ContrastiveFeatures) -> ReadOut:
     Raises
     ------
     InvalidInputError
-        Where features are no linear function of blocks: those of neural networks.
+        Where features are no linear function of spectrogram and kernels: those of neural networks,
+        and of transformers from elsewhere.
     """
     check_is_fitted(model, "decompose_")
     core, whole = model.decompose_, model._readout
-    if whole is None:
+    kinds = (SpectrogramTensor, ConvolutionFeatures)
+    if whole is None or not all(isinstance(b.transformer, kinds) for b in whole.blocks):
         raise InvalidInputError(
             f"features of {type(core).__name__} are no weighted sum of spectrogram and kernels, "
-            "so that they cannot be explained by these; CPD, ATD and PLC can"
+            "so that they cannot be explained by these; those of CPD, ATD and PLC on these can"
         )
     # The covariance of rows with features, as the decomposition models it.
     H = core.scale_ * kernels.khatri_rao(kernels.in_float64(core._factors))

@@ -32,8 +32,8 @@ Array = NDArray[Any]
 MAX_VALUES = 2**21
 
 
-def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[Array, Array]:
-    """Contributions of channels and times to features.
+def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> Array:
+    """Contributions (n, c, s, r) of channels and times to features; they sum to these.
 
     Parameters
     ----------
@@ -43,43 +43,25 @@ def contributions(out: ReadOut, X: Array, spread: Array | None = None) -> tuple[
         Windows without missing values.
     spread : (t, s) array, optional
         Sums samples to s parts of the window, such as tenths. Default: every sample for itself.
-
-    Returns
-    -------
-    contributions : (n, c, s, r) array
-    rest : (n, r) array
-        What blocks other than spectrograms and random convolutions add, which is nowhere in the
-        signal. With it, the contributions of a window sum to its features.
     """
     n, c, t = X.shape
     spread = np.eye(t) if spread is None else np.asarray(spread, dtype=np.float64)
     made = np.zeros((n, c, spread.shape[1], out.n_features))
-    rest = np.zeros((n, out.n_features))
     for block in out.blocks:
         part: Callable[[BlockReadOut, Array, list[Array]], Array]
-        if isinstance(block.transformer, SpectrogramTensor):
-            made_by = block.transformer
+        made_by, dims = block.transformer, block.centre.shape
+        if isinstance(made_by, SpectrogramTensor):
             window = make_window(made_by.window, made_by.n_fft_)
             frames = frame_places(window, made_by.hop_, len(made_by.times_), t)
             part, places = _of_spectrogram, [frames @ spread]
-        elif isinstance(block.transformer, ConvolutionFeatures):
-            part, places = _of_convolution, _kernel_spreads(block.transformer, spread)
+            per_window = dims[0] * dims[1] * len(made_by.times_)
         else:
-            rest += block.parts(X)
-            continue
-        step = _windows_at_a_time(block, X)
+            part, places = _of_convolution, _kernel_spreads(made_by, spread)
+            per_window = made_by._engine.positions * dims[0] * max(c, out.n_features)
+        step = max(1, MAX_VALUES // per_window)
         for start in range(0, n, step):
             made[start : start + step] += part(block, X[start : start + step], places)
-    return made, rest
-
-
-def _windows_at_a_time(block: BlockReadOut, X: Array) -> int:
-    transformer, (_, c, t) = block.transformer, X.shape
-    if isinstance(transformer, ConvolutionFeatures):
-        per_window = -(-t // transformer.stride_) * block.centre.shape[0]
-        return int(max(1, MAX_VALUES // (per_window * max(c, block.weights.shape[-1]))))
-    per_window = int(np.prod(block.centre.shape[:2])) * len(transformer.times_)
-    return max(1, MAX_VALUES // per_window)
+    return made
 
 
 # --------------------------------------------------------------------------- spectrogram
@@ -129,10 +111,10 @@ def frame_places(window: Array, hop: int, n_frames: int, n_times: int) -> Array:
 
 def _kernel_spreads(convolution: ConvolutionFeatures, spread: Array) -> list[Array]:
     """Shares (i, s) of positions in parts of the window, for each dilation."""
-    t, stride = len(spread), convolution.stride_
-    count = -(-t // stride)
+    stride, count = convolution.stride_, convolution._engine.positions
     return [
-        kernel_places(int(d), stride, count, t) @ spread / count for d in convolution.dilations_
+        kernel_places(int(d), stride, count, len(spread)) @ spread / count
+        for d in convolution.dilations_
     ]
 
 

@@ -22,18 +22,13 @@ __all__ = ["sentence"]
 MIN_CORRELATION = 0.3
 #: Share of half a window, or of one quantile, from which it is named.
 MOSTLY = 0.65
-#: Share of the variance that the drawn blocks must hold, or else the rest is named.
-MIN_COVERED = 0.9
 
 
 def sentence(found: FeatureExplanation) -> str:
     """Return a sentence: when the feature is high, and what its variance is made of."""
     if not found.sd > 0:
         return "does not vary."
-    parts = [f"{_what(found)}.", _blocks(found)]
-    if found.covered < MIN_COVERED:
-        parts.append(f"{100 * (1 - found.covered):.0f} % of its variance is not drawn here.")
-    return " ".join(parts)
+    return f"{_what(found)}. {_blocks(found)}"
 
 
 def _what(found: FeatureExplanation) -> str:

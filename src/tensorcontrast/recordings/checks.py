@@ -18,16 +18,15 @@ from tensorcontrast.utils.names import listed
 AnyArray = npt.NDArray[Any]
 IntArray = npt.NDArray[np.int64]
 
-_MASK_WAY = "pass allow_nan=True and fit with missing='mask' to leave them out, "
 #: Labels count classes from 0; larger numbers are ids, and tables by class would not fit memory.
 MAX_CLASSES = 1_000_000
 #: NumPy keeps every text of an array at the length of the longest; so many bytes are always taken.
 _MOST_TEXT = 64 << 20
 
 
-def as_signals(X: npt.ArrayLike, scale: float | None, *, missing: bool = False) -> AnyArray:
-    """Check signals of shape (n, channel, time) and make them float; masked values become NaN."""
-    array = as_array(X, missing=missing, way=_MASK_WAY)
+def as_signals(X: npt.ArrayLike, scale: float | None) -> AnyArray:
+    """Check signals of shape (n, channel, time) and make them float."""
+    array = as_array(X)
     if array.dtype == object:
         raise InvalidInputError(
             "X is not one array of numbers, as with samples of unequal lengths; cut long signals "

@@ -94,7 +94,7 @@ class Recordings:
         scale: float | None = None,
         allow_nan: bool = False,
     ) -> None:
-        self.X: AnyArray = as_signals(X, scale, missing=allow_nan)
+        self.X: AnyArray = as_signals(X, scale)
         n, n_channels, _ = self.X.shape
         self.fs: float | None = None if fs is None else as_sampling_rate(fs)
         self.channels: tuple[str, ...] | None = as_names("channels", channels, n_channels)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.utils import checks
-from tensorcontrast.utils.arrays import MASK_WAY, as_array
+from tensorcontrast.utils.arrays import as_array
 
 MAX_LEARNING_WINDOWS, MAX_LEARNING_VALUES = 1024, 2**24
 """Windows that spectrograms are learned from, at most, and values of all of them."""
@@ -20,17 +20,13 @@ _BLOCK = 1 << 20
 """Values looked at in one go, so that the check needs little memory."""
 
 
-def as_signals(X: Any, *, missing: bool = False, way: str = MASK_WAY) -> np.ndarray:
+def as_signals(X: Any) -> np.ndarray:
     """Return ``X`` as an array [n, channel, time] of real numbers, without a copy where possible.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_channels, n_times)
         Signals.
-    missing : bool, default=False
-        Whether values of a masked array are missing values, which become NaN.
-    way : str, default=MASK_WAY
-        First way out for masked values where these are not allowed.
 
     Returns
     -------
@@ -41,12 +37,12 @@ def as_signals(X: Any, *, missing: bool = False, way: str = MASK_WAY) -> np.ndar
     ------
     InvalidInputError
         If it is not a three-way array of real numbers with at least one channel and time, or
-        values are masked that must not be missing.
+        values are masked.
     InvalidTypeError
         If it is no dense array.
     """
     table = hasattr(X, "columns") and hasattr(X, "shape")
-    array = as_array(X, missing=missing, way=way)
+    array = as_array(X)
     check_shape(array.shape, array.dtype, table=table)
     return array
 

@@ -172,7 +172,7 @@ def stack_windows(arrays: list[AnyArray], starts: list[IntArray], points: int) -
 
 
 def _signal(k: int, signal: npt.ArrayLike, time_axis: int) -> AnyArray:
-    array = as_array(signal, f"signals[{k}]", missing=True)  # Recordings refuses NaN where asked to
+    array = as_array(signal, f"signals[{k}]")
     if array.dtype.kind not in "fiu":
         raise InvalidInputError(f"signals[{k}] holds {array.dtype}, not real numbers")
     if array.ndim == 1:

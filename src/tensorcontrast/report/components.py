@@ -230,13 +230,11 @@ def features_lead(components: Sequence[Component]) -> str:
         )
     first = explained[0]
     where = f"measured on {first.n_windows} windows" if first.n_windows else "as the model has them"
-    least = min(e.covered for e in explained)
     text = (
-        f"A feature is a weighted sum of {' and '.join(first.blocks)}; every chart covers "
-        f"{'all of it' if least > 0.995 else f'at least {100 * least:.0f} % of it'}. Shares are "
-        f"of its variance, {where}: they sum to 100 %, and a negative one cancels what others add."
-        " The time scale is the length of a kernel or frame. Of the kernels, the three with the "
-        "largest share are drawn."
+        f"A feature is a weighted sum of {' and '.join(first.blocks)}; every chart covers all of "
+        f"it. Shares are of its variance, {where}: they sum to 100 %, and a negative one cancels "
+        "what others add. The time scale is the length of a kernel or frame. Of the kernels, the "
+        "three with the largest share are drawn."
     )
     if first.windows:
         text += (

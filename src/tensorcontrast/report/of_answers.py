@@ -37,7 +37,6 @@ def report_of_answers(
     leakage: str = "",
     command: str = "",
     decision: Mapping[str, Any] | None = None,
-    alone: Mapping[str, float] | None = None,
 ) -> ReportData:
     """Gather what the page shows.
 
@@ -52,8 +51,6 @@ def report_of_answers(
         That writes the page again.
     decision : mapping, optional
         See :func:`tensorcontrast.classify.evaluation.what_decides`.
-    alone : mapping, optional
-        See :func:`tensorcontrast.classify.evaluation.agreement_of_parts`.
     """
     auc = "—" if scores.macro_auc is None else f"{scores.macro_auc:.3f}"
     figures = [
@@ -114,7 +111,7 @@ def report_of_answers(
             ("always the largest class", f"{scores.majority:.3f}"),
             ("calibration error", f"{scores.calibration_error:.3f}"),
             ("without an answer", str(scores.n_unknown)),
-            *([] if decision is None else decision_facts(decision, alone or {})),
+            *([] if decision is None else decision_facts(decision)),
         ],
         figures=figures,
         notes=[*lines, *([leakage] if leakage else [])],
@@ -192,14 +189,12 @@ def _abstentions(scores: AnswerScores) -> str:
     return f"{message}; of the other {n}, {scores.accuracy * scores.n_windows / n:.1%} are right."
 
 
-def decision_facts(
-    decision: Mapping[str, Any], alone: Mapping[str, float]
-) -> list[tuple[str, str]]:
+def decision_facts(decision: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Say what decides, as facts of a report."""
-    rows = [("decided by", decision["classifier"])]
-    names = {"features": "features alone", "blocks": "blocks alone"}
-    rows += [(names[key], f"same answer for {share:.1%}") for key, share in alone.items()]
-    rows.append(("softmax temperature", f"{decision['temperature']:.3g}"))
+    rows = [
+        ("decided by", decision["classifier"]),
+        ("softmax temperature", f"{decision['temperature']:.3g}"),
+    ]
     if decision["smooth"]:
         rows.append(("neighbouring windows", "count (Viterbi)"))
     if decision["abstain"] is not None:

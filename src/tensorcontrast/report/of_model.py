@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tensorcontrast.classify import ContrastiveClassifier
-from tensorcontrast.classify.evaluation import agreement_of_parts, what_decides
+from tensorcontrast.classify.evaluation import what_decides
 from tensorcontrast.decompose.base import CPEstimator
 from tensorcontrast.decompose.diagnosis import Diagnosis
 from tensorcontrast.explain import PredictionExplanation, explain_predictions
@@ -342,7 +342,7 @@ def classifier_view(model: ContrastiveClassifier, recordings: Recordings) -> Mod
     facts = [
         ("classes", str(len(model.classes_))),
         ("labels", f"{int(model.n_labels_.sum()):,}"),
-        *decision_facts(what_decides(model), agreement_of_parts(model, some)),
+        *decision_facts(what_decides(model)),
     ]
     n_held = int(validation["n_windows"])
     unit = "subject" if validation["by"] == "group" else "window"
@@ -375,8 +375,6 @@ def classifier_view(model: ContrastiveClassifier, recordings: Recordings) -> Mod
                 plot_curve({name: np.asarray(values) for name, values in curve.items()}),
             )
         )
-    elif validation["accuracy"] is not None:
-        notes.append("The model file is of a version that kept no reliability curve.")
     figures.append(
         FigureItem(
             "classifier-contributions",

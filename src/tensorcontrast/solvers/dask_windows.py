@@ -321,7 +321,7 @@ class _Read:
         rows = []
         for b, block in enumerate(blocks):
             name = f"X[{b}]" if self.coupled else "X"
-            array = as_array(block, name, missing=self.nan, way="", first=start)
+            array = as_array(block, name)
             rows.append(checked_rows(array, name, self.dtype, first=start, nan=self.nan))
         return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
 
@@ -332,8 +332,7 @@ class _Tensorize:
     dtype: np.dtype[Any]
 
     def __call__(self, start: int, signals: Any) -> Array:
-        nan = self.blocks.missing == "mask"
-        windows = as_float(as_array(signals, missing=nan, way="", first=start))
+        windows = as_float(as_array(signals))
         rows: Array = self.blocks.rows(windows).astype(self.dtype, copy=False)
         return rows
 
@@ -374,11 +373,10 @@ class _Features:
     width: int
     dtype: np.dtype[Any]
 
-    def __call__(self, signals: Any, block_info: Any = None) -> Array:
+    def __call__(self, signals: Any) -> Array:
         if not len(signals):
             return np.empty((0, self.width), self.dtype)
-        start = int(block_info[0]["array-location"][0][0]) if block_info else 0
-        windows = as_array(signals, missing=True, way="", first=start)
+        windows = as_array(signals)
         with threads.single("blas"):
             return np.asarray(self.f(as_float(windows)))
 

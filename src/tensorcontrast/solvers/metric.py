@@ -193,7 +193,7 @@ def _class_sums(count: int, block: Array, classes: Labels) -> list[Array]:
 
 def checked_nuisance(nuisance: ArrayLike, dims: tuple[int, ...], dtype: Any) -> Array:
     """Return nuisance differences (m, I_1, …, I_K) that ``fit`` was given, checked, as rows."""
-    rows = as_array(nuisance, "nuisance", way="")
+    rows = as_array(nuisance, "nuisance")
     if rows.ndim != len(dims) + 1 or rows.shape[1:] != tuple(dims) or len(rows) < 2:
         raise InvalidInputError(
             f"nuisance has shape {rows.shape}; it must hold at least 2 differences of windows of "

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.recordings.signals import as_signals, check_finite
 from tensorcontrast.utils import threads
-from tensorcontrast.utils.arrays import MASK_WAY
 from tensorcontrast.utils.estimators import RebuiltMixin
 
 HINT = ", or pass missing='mask' to leave such frames out"
@@ -33,7 +32,7 @@ class WindowTransformer(RebuiltMixin, TransformerMixin, BaseEstimator):
         """Return ``X`` as an array of windows like those of ``fit``."""
         check_is_fitted(self)
         missing = getattr(self, "missing", None)
-        signals = as_signals(X, missing=missing == "mask", way=MASK_WAY if missing else "")
+        signals = as_signals(X)
         n_channels, n_times = self.n_channels_in_, self.n_times_in_
         if signals.shape[1:] != (n_channels, n_times):
             raise InvalidInputError(

@@ -196,7 +196,7 @@ class ConvolutionFeatures(ComponentNamesMixin, WindowTransformer):
             Itself.
         """
         checks.check_parameters(self)
-        signals = as_signals(X, way="")
+        signals = as_signals(X)
         if len(signals) == 0:
             raise InvalidInputError("X holds no window; fit needs at least one")
         if getattr(X, "channels", None) is None:

@@ -211,7 +211,7 @@ class SpectrogramTensor(WindowTransformer):
 
     def _learn(self, X: Any) -> dict[str, Any]:
         """Return the learned attributes."""
-        X = as_signals(X, missing=self.missing == "mask")
+        X = as_signals(X)
         if len(X) == 0:
             raise InvalidInputError("X holds no sample; fit needs at least one")
         check_finite(X, nan=self.missing == "mask", hint=HINT)

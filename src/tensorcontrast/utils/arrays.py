@@ -1,7 +1,7 @@
 """Arrays that callers pass, as plain NumPy arrays of real numbers, or an error with the way out.
 
 Every estimator, :class:`Recordings` and every augmentation reads its arrays here: masked values are
-missing values everywhere, and no error of another library reaches the caller.
+refused everywhere, and no error of another library reaches the caller.
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ import numpy as np
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError
 
-MASK_WAY = "pass missing='mask' to leave them out, "
-"""Way out for masked values where an estimator has ``missing``."""
 
-
-def as_array(
-    X: Any, name: str = "X", *, missing: bool = False, way: str = MASK_WAY, first: int = 0
-) -> np.ndarray:
+def as_array(X: Any, name: str = "X") -> np.ndarray:
     """Return ``X`` as a plain array, without a copy where possible.
 
     Parameters
@@ -28,12 +23,6 @@ def as_array(
         What the caller passed.
     name : str, default="X"
         What errors call it.
-    missing : bool, default=False
-        Whether masked values are allowed; they become NaN.
-    way : str, default=MASK_WAY
-        First way out for masked values where these are not allowed.
-    first : int, default=0
-        Number of the first window, where ``X`` is part of a larger array.
 
     Returns
     -------
@@ -60,14 +49,12 @@ def as_array(
         )
     if isinstance(X, Mapping | Set) or (callable(X) and not hasattr(X, "__array__")):
         raise InvalidTypeError(f"{name} is a {kind}, not an array; pass a NumPy array of numbers")
-    masked = _holds_masks(X)
+    _check_masks(X, name)
     try:
-        array = _stacked(X) if masked else np.asarray(X)
+        array = np.asarray(X)
     except Exception as error:
         raise _unreadable(X, name, error) from None
     _check_kind(array, name)
-    if isinstance(array, np.ma.MaskedArray):
-        return _unmasked(array, name, missing=missing, way=way, first=first)
     return array
 
 
@@ -102,39 +89,17 @@ def evenly(n: int, most: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, most)).astype(np.intp)
 
 
-def _holds_masks(X: Any) -> bool:
+def _check_masks(X: Any, name: str) -> None:
+    """Raise where values are masked; NumPy drops the masks of a list without a word."""
     if isinstance(X, list | tuple):
-        return any(_holds_masks(part) for part in X)
-    return isinstance(X, np.ma.MaskedArray)
-
-
-def _stacked(X: Any) -> Any:
-    """Return lists with masked arrays in them as one masked array; NumPy drops their masks."""
-    if isinstance(X, list | tuple):
-        return np.ma.stack([_stacked(part) for part in X])
-    return np.ma.asanyarray(X)  # type: ignore[no-untyped-call]
-
-
-def _unmasked(
-    X: np.ma.MaskedArray[Any, Any], name: str, *, missing: bool, way: str, first: int
-) -> np.ndarray:
-    """Return the values of a masked array, NaN where they are masked and that is allowed."""
-    values = np.asarray(X.data)
-    mask = np.asarray(np.ma.getmaskarray(X))  # type: ignore[no-untyped-call]
-    if not mask.any():
-        return values
-    if not missing:
-        windows = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1)) if mask.ndim else [0]
-        place = [int(i) for i in np.argwhere(mask)[0]]
-        place[:1] = [i + first for i in place[:1]]
+        for i, part in enumerate(X):
+            if isinstance(part, list | tuple | np.ma.MaskedArray):
+                _check_masks(part, f"{name}[{i}]")
+    elif isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise InvalidInputError(
-            f"{name} is a masked array: {int(mask.sum())} of {mask.size} values are masked, in "
-            f"{len(windows)} of {len(mask) if mask.ndim else 1} windows (first: {name}{place}); "
-            f"{way}fill them in with {name}.filled(value), or drop these windows"
+            f"{name} is a masked array; pass {name}.filled(value), with np.nan as the value where "
+            "NaN may be missing values"
         )
-    out = np.array(values, dtype=np.float64 if values.dtype == object else float_type(values.dtype))
-    out[mask] = np.nan
-    return out
 
 
 def _check_kind(array: np.ndarray, name: str) -> None:

@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import (
 from sklearn.utils.validation import check_array, validate_data
 
 from tensorcontrast.errors import InvalidInputError, InvalidTypeError, TensorContrastWarning
-from tensorcontrast.utils.arrays import MASK_WAY, as_array, float_type
+from tensorcontrast.utils.arrays import as_array, float_type
 
 Array = NDArray[Any]
 
@@ -69,12 +69,11 @@ def check_tensor(estimator: Any, X: ArrayLike, *, reset: bool, min_samples: int 
         dtype: Any = [np.float32, np.float64] if wanted is None else np.dtype(wanted)
     else:
         dtype = estimator.center_.dtype
-    masks = hasattr(estimator, "missing")
-    nan = masks and estimator.missing == "mask"
+    nan = getattr(estimator, "missing", "error") == "mask"
     if reset and wanted is None and isinstance(X, list | tuple):
         dtype = np.dtype(np.float32)  # Python numbers say nothing of a precision
     if X is not None and not hasattr(X, "iloc"):  # scikit-learn reads the names of a table
-        X = as_array(X, missing=nan, way=MASK_WAY if masks else "")
+        X = as_array(X)
     if isinstance(X, np.ndarray) and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if isinstance(X, np.ndarray):
@@ -207,7 +206,7 @@ def check_view(
 ) -> Array:
     """Check the augmented view of X, which has this shape: the same, finite or with NaN."""
     try:
-        view = as_array(view, "view", missing=nan)
+        view = as_array(view, "view")
         check_range(view, np.dtype(dtype), "view")
         V = check_array(
             view, dtype=dtype, order="C", allow_nd=True, ensure_all_finite=False, input_name="view"
@@ -235,7 +234,7 @@ def check_features(W: ArrayLike, rank: int, dtype: np.dtype[Any]) -> Array:
     """Check features (n, rank)."""
     try:
         if not hasattr(W, "iloc"):
-            W = as_array(W, "W", way="")
+            W = as_array(W, "W")
             check_range(W, np.dtype(dtype), "W")
         features = np.asarray(check_array(W, dtype=dtype, input_name="W"))
     except (TypeError, ValueError) as error:

@@ -22,7 +22,6 @@ from tensorcontrast.cli.shared.stored import (
     known_share,
     read_all,
     selected,
-    taken,
 )
 from tensorcontrast.errors import InvalidInputError
 from tensorcontrast.io.atomic import atomic_write
@@ -331,9 +330,6 @@ def _tell(
 
 # ------------------------------------------------------------ a model of train
 
-#: Windows on which the parts of a classifier are compared, at most.
-MAX_WINDOWS_FOR_PARTS = 1000
-
 
 def evaluate_answers(
     session: Session,
@@ -349,7 +345,7 @@ def evaluate_answers(
     force: bool,
 ) -> None:
     """Score the answers of a model on the labelled windows of ``test``."""
-    from tensorcontrast.classify.evaluation import agreement_of_parts, score_answers, what_decides
+    from tensorcontrast.classify.evaluation import score_answers, what_decides
 
     if output is not None and output.suffix.lower() not in (".html", ".htm"):
         raise UsageFailure(f"-o {output.name}: the page is .html")
@@ -400,8 +396,6 @@ def evaluate_answers(
             f"{listed(timeline.classes)}"
         )
     decision = what_decides(model)
-    some = np.linspace(0, len(rec) - 1, min(len(rec), MAX_WINDOWS_FOR_PARTS)).astype(np.intp)
-    alone = agreement_of_parts(model, taken(rec, some))
     if page is not None:
         from tensorcontrast.report.html import render_html
         from tensorcontrast.report.of_answers import report_of_answers
@@ -417,11 +411,10 @@ def evaluate_answers(
             leakage=leakage,
             command=command,
             decision=decision,
-            alone=alone,
         )
         with atomic_write(page) as stream:
             stream.write(render_html(data).encode("utf-8", errors="replace"))
-    _tell_answers(session, scores, path, rec, shared, page, {**decision, "same_alone": alone})
+    _tell_answers(session, scores, path, rec, shared, page, decision)
 
 
 def _of_groups(rec: Any, wanted: str, data: str) -> Any:

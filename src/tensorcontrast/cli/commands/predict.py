@@ -53,7 +53,7 @@ def predict(
             "-o",
             metavar="FILE",
             help="What to write: .csv, .tsv, .json, .parquet, or annotations of one recording: "
-            ".edf (EDF+), .txt or .fif (MNE). '{recording}.edf' writes one file each.",
+            ".edf (EDF+). '{recording}.edf' writes one file each.",
             show_default=False,
         ),
     ],
@@ -109,7 +109,7 @@ def predict(
         raise UsageFailure(f"--plot {plot.name}: pictures are {', '.join(PICTURES)}")
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
-    if explain and (merge or output.suffix.lower() in ANNOTATIONS):
+    if explain and (merge or output.suffix.lower() == ANNOTATIONS):
         raise UsageFailure(
             "--explain is of single windows: leave --merge out, and write a table (.csv, .tsv, "
             ".json or .parquet)"
@@ -126,7 +126,7 @@ def predict(
         fitted.set_params(dwell=dwell)
     rec = read_all(session, data, reading, model=fitted.extractor_)
     targets = _targets(session, target, rec, force=force) if each else {"": target}
-    segments = target.suffix.lower() in ANNOTATIONS
+    segments = target.suffix.lower() == ANNOTATIONS
     _check(rec, target, segments and not each, merge=merge or segments, plot=plot is not None)
     kept = KeptAnswers.next_to(target.with_name(target.name.replace(PLACE, "answers")), model)
     timeline = answered(session, fitted, rec, kept)

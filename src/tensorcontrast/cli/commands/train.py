@@ -43,14 +43,6 @@ def train(
             "--output", "-o", metavar="MODEL", help="Model file to write.", show_default=False
         ),
     ],
-    classifier: Annotated[
-        str,
-        _option(
-            "--classifier",
-            metavar="NAME",
-            help="What it sees: features, blocks (of which features are made) or auto: both.",
-        ),
-    ] = "auto",
     smooth: Annotated[
         bool,
         _option("--smooth", help="Take neighbouring windows of a recording into account."),
@@ -83,8 +75,6 @@ def train(
     """
     if missing not in ("error", "mask"):
         raise UsageFailure(f"--missing {missing!r}: use error or mask")
-    if classifier not in ("auto", "features", "blocks"):
-        raise UsageFailure(f"--classifier {classifier!r}: use auto, features or blocks")
     if dwell is not None and not dwell > 1:
         raise UsageFailure(f"--dwell {dwell:g} is not above 1")
     target = session.target(output, force=force)
@@ -102,7 +92,7 @@ def train(
         )
     if rec.fs is None:
         session.note("no sampling rate: frequencies count in cycles per sample; pass --fs")
-    options = {"classifier": classifier, "smooth": "viterbi" if smooth else None, "dwell": dwell}
+    options = {"smooth": "viterbi" if smooth else None, "dwell": dwell}
     from tensorcontrast.utils.estimators import with_learned
 
     model = _fitted(session, rec, rank, seed, missing, keeping, begun, options)
