@@ -19,9 +19,8 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,20 +53,6 @@ PROBED = ("HAR", "PTB-XL", "Sleep-EDF", "Smartwatch")
 ANSWERS = RESULTS / "answers.json"
 
 
-class Remembering(ContrastiveClassifier):
-    """The classifier, with the rows of windows kept: many draws judge the same windows."""
-
-    kept: ClassVar[dict[bytes, NDArray[Any]]] = {}
-
-    def _classifier_rows(self, signals: NDArray[Any]) -> NDArray[Any]:
-        names = [blake2b(window.tobytes(), digest_size=16).digest() for window in signals]
-        new = [place for place, name in enumerate(names) if name not in self.kept]
-        if new:
-            made = super()._classifier_rows(signals[new])
-            self.kept.update((names[place], row) for place, row in zip(new, made, strict=True))
-        return np.stack([self.kept[name] for name in names])
-
-
 def judged(
     benchmark: Benchmark, dataset: Dataset, seed: int, most: int, *, smooth: bool
 ) -> Iterator[dict[str, Any]]:
@@ -79,14 +64,13 @@ def judged(
         chosen = np.random.default_rng(seed).choice(unlabelled, most, replace=False)
         unlabelled = np.sort(chosen)
     model: ContrastiveClassifier | None = None
-    Remembering.kept.clear()
     budgets = (60,) if smooth else benchmark.budgets
     for budget in budgets:
         for draw in draws_of(rec, parts, budget, seed, benchmark):
             rows = draw.labelled
             if model is None:
                 features = ContrastiveFeatures(rec.fs, rec.channels)
-                model = Remembering(features, random_state=seed)
+                model = ContrastiveClassifier(features, random_state=seed)
                 model.fit(*_with_labels(rec, np.union1d(unlabelled, rows), rows))
             if smooth:  # all windows of the labelled people, to know how far labels are apart
                 rows = np.sort(draw.split.train)
@@ -127,7 +111,8 @@ def _scores(
     assert rec.y is not None
     truth = rec.y[test]
     test, truth = test[truth >= 0], truth[truth >= 0]
-    scores = model._scores(rec.X[test])
+    probability = np.maximum(model.predict_proba(rec.X[test]), 1e-300)
+    scores = model.temperature_ * np.log(probability)
     answers = model.classes_[scores.argmax(axis=1)]
     out = {"accuracy": float((answers == truth).mean()), "temperature": model.temperature_}
     for name, temperature in (("raw", 1.0), ("calibrated", model.temperature_)):

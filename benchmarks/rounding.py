@@ -31,7 +31,7 @@ def compare(X: Array, y: Array, fs: float | None) -> dict[str, tuple[float, floa
 
     def fit(factor: float = 1.0, n_jobs: int | None = None) -> tuple[Array, Array]:
         signals = (X.astype(np.float64) * factor).astype(np.float32)
-        model = ContrastiveClassifier(ContrastiveFeatures(fs=fs), n_jobs=n_jobs, random_state=0)
+        model = ContrastiveClassifier(ContrastiveFeatures(fs=fs, n_jobs=n_jobs), random_state=0)
         model.fit(signals, few)
         return model.extractor_.transform(signals), model.predict(signals)
 
