@@ -50,7 +50,7 @@ def test_no_mutated_file_gets_past_the_readers(tmp_path):
     for name, row in numbers["formats"].items():
         assert row["cases"] >= FILES // len(FORMATS), name
         assert row["accepted"] + row["refused"] == row["cases"], name
-        assert row["accepted"] > 2 and row["refused"] > 50, f"{name}: too easy or too hard"
+        assert row["accepted"] and row["refused"] > 50, f"{name}: too easy or too hard"
         assert row["slowest"] < 5.0, name
         assert row["grown"] < 1 << 30, name
 
