@@ -116,10 +116,15 @@ def _findings(
             verb = "has" if what == "missing values" else "is"
             out.append(f"{names[c]!r} {verb} {what} in {many}")
     units = rec.units if isinstance(rec.units, tuple) else (rec.units or "",) * len(names)
+    codes = np.unique(units, return_inverse=True)[1]
+    usual = np.full(len(names), np.nan)  # spread of the channels of one unit
+    for group in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1]):
+        alike = spread[group][spread[group] > 0]
+        if len(alike) >= 3:
+            usual[group] = np.median(alike)
     for c, name in enumerate(names):
-        alike = [k for k in range(len(names)) if units[k] == units[c] and spread[k] > 0]
-        if len(alike) >= 3 and spread[c] > 0:
-            ratio = spread[c] / float(np.median(spread[alike]))
+        if spread[c] > 0 and usual[c] > 0:
+            ratio = spread[c] / usual[c]
             if not 1 / SCALE_FACTOR < ratio < SCALE_FACTOR:
                 out.append(f"{name!r} is {ratio:.3g} times as large as other channels of its unit")
         if hum[c] > HUM_FACTOR:
