@@ -131,7 +131,7 @@ command(
 command(
     app,
     "convert",
-    "tensorcontrast convert nights/ --window 30 --workers 4 -o nights.zarr",
+    "tensorcontrast convert nights/ --window 30 -o nights.zarr",
     "tensorcontrast fit nights.zarr --workers 4 -o model.tcm",
 )(convert)
 command(

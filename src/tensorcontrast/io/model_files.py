@@ -208,7 +208,7 @@ def _check_finite(name: str, value: Any) -> None:
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to ``path``, in one piece or not at all.
 
-    Parameters that are code (``callback``, a clusterer, a function that augments) cannot be
+    Parameters that are code (``callback``, a function that augments) cannot be
     written; a warning names them, and the loaded model has None in their place. ``n_jobs`` and
     ``verbose`` concern this machine and are left out; the loaded model has their defaults.
     """
